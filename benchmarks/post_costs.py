@@ -1,7 +1,8 @@
 """The cost of a post by its parts: bytes written to disk, pages by table, syncs, and processor time.
 
 Each part is added in a separate network with equal posts: the graph only, its search index, two tags per post, their cloud, a
-mentioned member with an open stream, and the event log. Bytes are those written to the disk from the first post to the end of the
+mentioned member with an open stream, the event log, and a webhook to a TLS server in another process, which gets one request for
+each post before the measurement ends. Bytes are those written to the disk from the first post to the end of the
 checkpoint that closes the store. They are counted for the whole machine, because Linux attributes large pieces of the page cache to
 a process for every changed page. Pages are counted in the write-ahead logs of a second run, which are not checkpointed: the logged
 pages, and the distinct ones, which a single checkpoint would write; these depend little on other load. Syncs are the commits of
@@ -20,12 +21,15 @@ import asyncio
 import itertools
 import os
 import sqlite3
+import ssl
 import statistics
 import struct
+import subprocess
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
@@ -46,6 +50,7 @@ from shoal.graph.event_log import EventLog
 from shoal.library import Handle, Shoal
 from shoal.settings import Settings
 from shoal_devcluster import dynamodb
+from shoal_devcluster.program import free_port
 
 _TEXT = "Low tide at harbour wall {}: the boats lie on the sand and wait, and the light goes gray at six."
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
@@ -66,6 +71,7 @@ class Part(NamedTuple):
     cloud: bool = False
     heard: bool = False
     logged: bool = False
+    hooked: bool = False
 
 
 PARTS = (
@@ -76,6 +82,7 @@ PARTS = (
     Part("and search, all of it", search=True, tags=True, cloud=True),
     Part("and a mention, and a listener", search=True, tags=True, cloud=True, heard=True),
     Part("the graph and the event log", logged=True),
+    Part("and a webhook", logged=True, hooked=True),
 )
 
 
@@ -143,6 +150,7 @@ async def opened(path: Path, part: Part) -> AsyncIterator[Network]:
             search="" if part.search else memory,
             tags="" if part.cloud else memory,
             event_log="on" if part.logged else "off",
+            webhook_networks=("127.0.0.0/8",),
         )
     ) as network:
         # A new index is filled with existing posts, which must not count for ours.
@@ -190,12 +198,55 @@ async def posted(network: Network, authors: Sequence[int], part: Part, names: Se
 
     await asyncio.gather(*(write() for _ in range(writers)))
     await network.settle(300)
+    while part.hooked and network.webhooks and network.webhooks.results["accepted"] < len(authors):  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
     return groups
 
 
-async def run_cost(path: Path, part: Part, authors: Sequence[int], names: Sequence[str], writers: int) -> Cost:
+@contextmanager
+def receiver(place: Path) -> Iterator[str]:
+    """Run a server that accepts the requests of a webhook, and yield its URL."""
+    certificate, key, port = place / "receiver.pem", place / "receiver.key", free_port()
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names, *files], check=True, capture_output=True
+    )
+    server = get_context("spawn").Process(target=_receive, args=(certificate, key, port), daemon=True)
+    server.start()
+    try:
+        with patch.dict(os.environ, SSL_CERT_FILE=str(certificate)):
+            yield f"https://127.0.0.1:{port}/"
+    finally:
+        server.terminate()
+        server.join()
+
+
+def _receive(certificate: Path, key: Path, port: int) -> None:
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = next(line for line in head.lower().splitlines() if line.startswith(b"content-length:"))
+                await reader.readexactly(int(length.split(b":")[1]))
+                writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        writer.close()
+
+    async def serve() -> None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate, key)
+        async with await asyncio.start_server(accept, "127.0.0.1", port, ssl=context) as server:
+            await server.serve_forever()
+
+    uvloop.run(serve())
+
+
+async def run_cost(
+    path: Path, part: Part, authors: Sequence[int], names: Sequence[str], writers: int, url: str
+) -> Cost:
     """Measure bytes and time with default settings."""
     async with opened(path, part) as network:
+        if part.hooked:
+            await Shoal(network).webhooks.create(url, "post.created")
         listening = asyncio.create_task(_listen(network, authors[0])) if part.heard else None
         await asyncio.sleep(0.05)
         before = written_bytes(path)
@@ -213,10 +264,12 @@ async def _listen(network: Network, member: int) -> None:
 
 
 async def run_pages(
-    path: Path, part: Part, authors: Sequence[int], names: Sequence[str], writers: int
+    path: Path, part: Part, authors: Sequence[int], names: Sequence[str], writers: int, url: str
 ) -> dict[str, Logged]:
     """Measure logged pages without checkpoints, by file."""
     async with opened(path, part) as network:
+        if part.hooked:
+            await Shoal(network).webhooks.create(url, "post.created")
         for connection in writers_of(network):
             connection.execute("PRAGMA wal_autocheckpoint = 0")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -325,8 +378,8 @@ def main() -> None:
     )
     chosen = options.parse_args()
     report = Report("post_costs", chosen.size)
-    with workplace(chosen.keep) as place:
-        measure(place, chosen, report)
+    with workplace(chosen.keep) as place, receiver(place) as url:
+        measure(place, chosen, report, url)
         if not chosen.only or len(PARTS) in chosen.only:
             os.environ.update(_CREDENTIALS)
             server = dynamodb.start(place / "dynamodb", durable=False)
@@ -337,7 +390,7 @@ def main() -> None:
     report.show()
 
 
-def measure(place: Path, chosen: argparse.Namespace, report: Report) -> None:
+def measure(place: Path, chosen: argparse.Namespace, report: Report, url: str) -> None:
     made_up = chosen.members
     names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)
     store, path = place / f"costs-{len(names)}.db", place / "post_costs.db"
@@ -351,13 +404,13 @@ def measure(place: Path, chosen: argparse.Namespace, report: Report) -> None:
             continue
         copied(store, path)
         before = posts_in(path)
-        cost = uvloop.run(run_cost(path, part, authors, names, chosen.writers))
+        cost = uvloop.run(run_cost(path, part, authors, names, chosen.writers, url))
         report.check(f"{part.name}: posts that are in the file", posts_in(path) - before, len(authors))
         if raw is None:
             copied(store, path)
             raw = raw_costs(path, authors, cost.groups)
         copied(store, path)
-        files = uvloop.run(run_pages(path, part, authors, names, chosen.writers))
+        files = uvloop.run(run_pages(path, part, authors, names, chosen.writers, url))
         tell(report, part, len(authors), cost, files, raw)
         report.check(f"{part.name}: files with a log", len(files), 1 + part.search + part.cloud)
 

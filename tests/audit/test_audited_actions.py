@@ -542,6 +542,7 @@ CASES: dict[AuditVerb, Case] = {
         kind=TargetKind.WEBHOOK,
         anew=True,
     ),
+    AuditVerb.WEBHOOK_UPDATED: on_webhook(lambda writes, hook: endpoints.update(writes, hook, types="post")),
     AuditVerb.WEBHOOK_PAUSED: on_webhook(endpoints.pause),
     AuditVerb.WEBHOOK_RESUMED: on_webhook(_resume, endpoints.pause),
     AuditVerb.WEBHOOK_ROTATED: on_webhook(endpoints.rotate, anew=True),

@@ -85,6 +85,6 @@ def test_webhook_url_of_at_most_2000_characters_is_accepted() -> None:
 def test_webhook_resumed_has_no_failures() -> None:
     hook = Webhook(id=1, url="", log_id=2, position="p", delivered=("a",))
     failed = replace(
-        hook, paused=Pause.FAILING, failing_id="b", attempts=3, failing_since=4, retry_at=5, parked_last=True
+        hook, paused=Pause.FAILING, failing_id="b", attempts=3, failing_ms=4, wait_ms=5, retry_at=6, parked_last=True
     )
     assert failed.resumed() == hook

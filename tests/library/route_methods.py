@@ -78,6 +78,7 @@ METHODS: dict[str, str] = {
     "GET /api/shoal/v1/webhooks": "webhooks.all",
     "POST /api/shoal/v1/webhooks": "webhooks.create",
     "GET /api/shoal/v1/webhooks/{id}": "webhooks.get",
+    "PATCH /api/shoal/v1/webhooks/{id}": "webhooks.update",
     "DELETE /api/shoal/v1/webhooks/{id}": "webhooks.delete",
     "GET /api/shoal/v1/webhooks/{id}/deliveries": "webhooks.deliveries",
     "POST /api/shoal/v1/webhooks/{id}/pause": "webhooks.pause",

@@ -200,6 +200,35 @@ def test_member_links_and_unlinks_provider_in_settings(here: NetworkFixture, pro
     assert len(audited(here, AuditVerb.EXTERNAL_ID_UNLINKED)) == 1
 
 
+def test_member_with_second_factor_links_and_unlinks_provider_only_with_code(
+    here: NetworkFixture, provider: FakeProvider
+) -> None:
+    ann = member(here, "ann")
+    key = new_key()
+    codes = here.run(second_factor.turn_on(here.network.writes, ann.id, PASSWORD, key, pyotp.TOTP(key).now()))
+    who = visitor(here)
+    page = who.open("/login").press("Log in", username="ann", password=PASSWORD).press("Log in", code=codes[0])
+    page = who.open("/settings/logins").press("Continue", password=PASSWORD)
+    page = through(provider, who, page, "Link")
+
+    def linked_ids() -> list[ExternalId]:
+        return here.run(external_ids.of_member(here.network.writes.graph, ann.id))
+
+    for code in ("", "000000", codes[0]):
+        page = page.press("Link", page.one("form.section"), code=code)
+        assert (page.status, page.one("#code-wrong").text.strip()) == (422, "Incorrect code or passkey.")
+        assert linked_ids() == []
+    page = page.press("Link", page.one("form.section"), code=codes[1])
+    assert linked_ids() == [ANN_ID]
+    page = page.press("Unlink")
+    assert (page.status, linked_ids()) == (200, [ANN_ID])
+    page = page.press("Unlink", page.one("form.section"), code="000000")
+    assert (page.status, page.one("#code-wrong").text.strip()) == (422, "Incorrect code or passkey.")
+    assert linked_ids() == [ANN_ID]
+    assert "Saved." in page.press("Unlink", page.one("form.section"), code=codes[2]).text
+    assert linked_ids() == []
+
+
 def test_linked_provider_is_mailed_once_however_often_the_form_is_sent(provider: FakeProvider) -> None:
     with post_office() as office, network(provider, mail=office.url) as here:
         member(here, "ann")
@@ -597,7 +626,9 @@ def test_member_without_password_deletes_account_and_keeps_it_after_all(
     assert who.open("/saved").status == 200
 
 
-def stolen(here: NetworkFixture, provider: FakeProvider, office: PostOffice, thief: Visitor, password: str = "") -> str:
+def stolen(
+    here: NetworkFixture, provider: FakeProvider, office: PostOffice, thief: Visitor, password: str = "", code: str = ""
+) -> str:
     """Let a thief change the address of ann and link their account at the provider; return the path of the undo link."""
     provider.user["sub"] = "thief"
     page = thief.open("/settings/email")
@@ -613,7 +644,7 @@ def stolen(here: NetworkFixture, provider: FakeProvider, office: PostOffice, thi
         page = page.press("Continue", password=password)
     left = send(thief, page.path, "/login/with", provider="example", purpose="link")
     page = returned(provider, thief, left)
-    assert "Saved." in page.press("Link", page.one("form.section")).text
+    assert "Saved." in page.press("Link", page.one("form.section"), **({"code": code} if code else {})).text
     here.settle()
     linked_mails = office.take()
     assert {mail.subject for mail in linked_mails} == {"New login provider for @ann"}
@@ -651,10 +682,10 @@ def test_restoring_the_address_without_passwords_mails_a_link_to_log_in_once(
         thief = visitor(here, "ann")
         confirmed(here, provider, thief, "/settings/logins")
         device = added(thief, current_password="")
-        codes = turned_on_without_password(thief) if guard else ["", ""]
+        codes = turned_on_without_password(thief) if guard else [""] * 3
         here.settle()
         office.take()
-        undo = stolen(here, provider, office, thief)
+        undo = stolen(here, provider, office, thief, code=codes[2])
         visitor(here).open(undo).press("Restore the address")
         here.settle()
         path = office.to("ann@example.org").path

@@ -49,6 +49,9 @@ class Scene:
         service.answers = self.statuses
         service.came.clear()
         self.now = now_ms()
+        """The clock of the system, in Unix milliseconds."""
+        self.elapsed = 0.0
+        """The monotonic clock, in seconds."""
         self.ann: Someone = here.join("ann")
         self.worker = self.another_worker()
 
@@ -60,7 +63,13 @@ class Scene:
         async def make() -> WebhookWorker:
             events = EventReader(store, BASE)
             return WebhookWorker(
-                effects.graph, effects.new_id, events, bodies.render, [ip_network(LOCAL)], clock=lambda: self.now
+                effects.graph,
+                effects.new_id,
+                events,
+                bodies.render,
+                [ip_network(LOCAL)],
+                clock=lambda: self.now,
+                monotonic=lambda: self.elapsed,
             )
 
         return self.here.run(make())
@@ -78,9 +87,18 @@ class Scene:
         ).id
 
     def deliver(self, seconds: float = 0.0) -> None:
-        """Advance the clock, and deliver the events that are due."""
+        """Advance the clocks, and deliver the events that are due."""
         self.now += round(1_000 * seconds)
+        self.elapsed += seconds
         self.here.run(self.worker.settle())
+
+    def fail(self, id_: int) -> float:
+        """Advance the clocks to each retry until the failing event is parked or the webhook is paused; return the seconds."""
+        began, parked = self.elapsed, self.parked(id_)
+        while self.parked(id_) == parked and not self.hook(id_).paused:
+            self.deliver(max(1, self.hook(id_).retry_at - self.now) / 1_000)
+            assert self.elapsed < began + 30 * 86_400, "no event is parked"
+        return self.elapsed - began
 
     def texts(self, path: str) -> list[str]:
         """Return the texts of the posts that a path received."""
@@ -96,7 +114,7 @@ class Scene:
 
     def parked(self, id_: int) -> int:
         """Count the parked events of a webhook."""
-        return self.here.run(endpoints.view(self.here.network.effects.graph, id_)).parked
+        return self.here.run(endpoints.view(self.here.network.effects.graph, None, id_)).parked
 
     def findings(self) -> list[str]:
         """Return what the consistency check finds."""

@@ -45,14 +45,23 @@ def test_cli_webhooks_commands_work_with_and_without_server(
         return CliRunner().invoke(main, ["--store", f"sqlite:///{store}", "webhooks", *arguments])
 
     with served(store, files=0, log=None, **environment) if running else nullcontext():
-        made = shoal("add", f"{service.url}/hook", "--types", "post.created", "--private")
+        made = shoal("add", f"{service.url}/hook", "--types", "post.created", "--filter", "tags=Dawn", "--private")
         assert made.exit_code == 0, made.output
         assert re.fullmatch(r"whsec_[\w+/]{43}=\n", made.stdout)
         (id_,) = re.findall(r"secret of the webhook (\d+), shown only once", made.stderr)
         head, line = shoal("list").stdout.splitlines()
-        assert head.split("\t") == ["id", "state", "parked", "format", "receives", "url", "types"]
+        assert head.split("\t") == ["id", "state", "parked", "behind", "format", "receives", "url", "types", "filter"]
         url = f"{service.url}/hook"
-        assert line.split("\t") == [id_, "active", "0", "standard", "private", url, "post.created"]
+        end = ["standard", "private", url, "post.created", "tags=dawn"]
+        assert line.split("\t") == [id_, "active", "0", "0 (0 s)", *end]
+        assert shoal("update", id_, "--url", f"{url}2", "--types", "", "--filter", "").exit_code == 0
+        assert shoal("list").stdout.splitlines()[1].split("\t")[-3:] == [f"{url}2", "all", "none"]
+        assert shoal("update", id_, "--url", url, "--types", "post", "--filter", "author_id=7").exit_code == 0
+        assert shoal("list").stdout.splitlines()[1].split("\t")[-3:] == [url, "post", "author_id=7"]
+        failed = shoal("update", id_, "--types", "like")
+        cause = "like.created has no field 'author_id'; it has member_id, post_id"
+        assert (failed.exit_code, failed.stderr) == (1, f"shoal: filter: {cause}\n")
+        assert "nothing to change: use --url, --types or --filter" in shoal("update", id_).stderr
         assert shoal("pause", id_).exit_code == 0
         assert "paused (manual)" in shoal("list").stdout
         assert re.search(r" UTC\t201\t\d+ ms\twebhook.test\ttest-", shoal("test", id_).stdout)
@@ -68,8 +77,8 @@ def test_cli_webhooks_commands_work_with_and_without_server(
         assert rotated.stdout != made.stdout
         assert shoal("delete", id_).exit_code == 0
         assert shoal("list").stdout.splitlines() == [head]
-        for command in ("pause", "resume", "delete", "test", "replay", "rotate", "deliveries"):
-            assert shoal(command, id_).stderr == "shoal: Record not found\n", command
+        for command in ("pause", "resume", "delete", "test", "replay", "rotate", "deliveries", "update --types=post"):
+            assert shoal(*command.split(), id_).stderr == "shoal: Record not found\n", command
         assert "url: " in shoal("add", "http://shop.example").stderr
         long = shoal("add", f"{service.url}/hook", "--types", "post," * 201)
         assert (long.exit_code, long.stderr) == (1, "shoal: types: at most 1000 characters (got 1005)\n")

@@ -17,8 +17,8 @@ from shoal.commands.reports import Complaint
 from shoal.core.audit import AuditVerb
 from shoal.core.errors import InvalidInput, TooMany
 from shoal.core.model import Role
-from shoal.core.webhooks import PROBE_MS, RETRY_MS, Pause
-from shoal.graph.event_log import OFF
+from shoal.core.webhooks import Pause
+from shoal.graph.event_log import OFF, EventLog
 from shoal.http.authentication import key_scopes
 from shoal.tasks import cancel
 from shoal.webhooks import endpoints
@@ -67,12 +67,15 @@ def test_webhook_api_creates_tests_pauses_rotates_and_deletes(scene: Scene) -> N
         "id": made["id"],
         "url": f"{scene.service.url}/hook",
         "types": "post.created",
+        "filter": "",
         "private": False,
         "format": "standard",
         "paused": None,
         "failed_attempts": 0,
         "retry_at": None,
         "parked": 0,
+        "lag_events": 0,
+        "lag_seconds": 0.0,
     }
     assert here.json("GET", PATH, secret) == [shown]
     assert here.json("GET", path, secret) == shown
@@ -96,11 +99,94 @@ def test_webhook_api_creates_tests_pauses_rotates_and_deletes(scene: Scene) -> N
     assert here.ask("GET", path, secret).status_code == 404
 
 
+def test_webhook_api_changes_url_types_and_filter_and_shows_the_lag(scene: Scene) -> None:
+    here, secret, url = scene.here, key(scene, "shop", "server:webhooks"), f"{scene.service.url}/new"
+    wish = {"url": f"{scene.service.url}/old", "types": "post", "filter": "tags=Dawn"}
+    path = f"{PATH}/{here.json('POST', PATH, secret, json=wish)['id']}"
+    for text in ("first #dawn", "second", "third #dawn"):
+        scene.post(text)
+    shown = here.json("GET", path, secret)
+    assert (shown["filter"], shown["lag_events"]) == ("tags=dawn", 2)
+    assert 0 < shown["lag_seconds"] < 600
+    assert here.json("PATCH", path, secret, json={}) | {"lag_seconds": 0} == shown | {"lag_seconds": 0}
+    assert here.json("PATCH", path, secret, json={"url": url})["url"] == url
+    changed = here.json("PATCH", path, secret, json={"types": "post.created", "filter": ""})
+    assert (changed["url"], changed["types"], changed["filter"], changed["lag_events"]) == (url, "post.created", "", 3)
+    scene.deliver()
+    assert (scene.service.at("/old"), len(scene.service.at("/new"))) == ([], 3)
+    assert here.json("GET", path, secret)["lag_events"] == 0
+    found = [one.entry for one in here.run(entries(here.network.store, AuditVerb.WEBHOOK_UPDATED))]
+    assert [entry.target_name for entry in found] == ["127.0.0.1"] * 2
+    assert found[0].details == {
+        "url": "127.0.0.1 -> 127.0.0.1",
+        "types": "post",
+        "filter": "tags=dawn",
+        "key": "shop",
+    }
+    assert found[1].details == {"types": "post.created", "key": "shop"}
+
+
+def test_webhook_api_refuses_changes_beyond_the_access_and_invalid_ones(scene: Scene) -> None:
+    here, secret = scene.here, key(scene, "shop", "server:webhooks", "server:events")
+    id_ = int(here.json("POST", PATH, secret, json={"url": f"{scene.service.url}/hook"})["id"])
+    before = scene.hook(id_)
+    for status, wish in (
+        (403, {"types": "report"}),
+        (422, {"url": "http://shop.example"}),
+        (422, {"types": "posts"}),
+        (422, {"types": "post", "filter": "author_id=ann"}),
+        (422, {"filter": "x" * 1_001}),
+    ):
+        assert here.ask("PATCH", f"{PATH}/{id_}", secret, json=wish).status_code == status, wish
+    assert scene.hook(id_) == before
+
+
+def test_webhook_api_shows_no_lag_if_events_are_missing(scene: Scene) -> None:
+    secret = key(scene, "shop", "server:webhooks")
+    id_ = scene.here.json("POST", PATH, secret, json={"url": f"{scene.service.url}/hook"})["id"]
+    for n in range(3):
+        scene.post(str(n))
+    scene.here.run(EventLog(scene.here.network.store).trim(scene.now + 10_000_000))
+    shown = scene.here.json("GET", f"{PATH}/{id_}", secret)
+    assert (shown["lag_events"], shown["lag_seconds"]) == (None, None)
+
+
+def test_webhook_lag_beyond_many_other_events_is_found_or_unknown(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.queries.events._MOST_READS", 1)
+    monkeypatch.setattr(endpoints, "MAX_EVENTS", 2)
+    id_ = scene.add("/hook", filter_="tags=dawn")
+    for n in range(7):
+        scene.post(str(n))
+    scene.post("#dawn")
+
+    def lag() -> endpoints.Lag | None:
+        return scene.here.run(endpoints.view(scene.here.network.effects.graph, scene.worker.events, id_)).lag
+
+    found = lag()
+    assert found is not None
+    assert found.events == 1
+    for n in range(20):
+        scene.post(str(n))
+    scene.deliver()
+    for n in range(20):
+        scene.post(str(n))
+    monkeypatch.setattr(endpoints, "_LAG_READS", 2)
+    assert lag() is None
+
+
 def test_webhook_of_another_server_key_is_not_found(scene: Scene) -> None:
     one, other = key(scene, "one", "server:webhooks"), key(scene, "other", "server:webhooks")
     id_ = scene.here.json("POST", PATH, one, json={"url": f"{scene.service.url}/hook"})["id"]
     assert scene.here.json("GET", PATH, other) == []
-    for method, end in (("GET", ""), ("DELETE", ""), ("GET", "/deliveries"), *(("POST", f"/{do}") for do in DO)):
+    for method, end in (
+        ("GET", ""),
+        ("PATCH", ""),
+        ("DELETE", ""),
+        ("GET", "/deliveries"),
+        *(("POST", f"/{do}") for do in DO),
+    ):
         assert scene.here.ask(method, f"{PATH}/{id_}{end}", other).status_code == 404, end
     assert scene.service.at("/hook") == []
     scene.here.json("GET", f"{PATH}/{id_}", one)
@@ -268,6 +354,17 @@ def test_webhook_pages_create_test_pause_and_delete(scene: Scene) -> None:
     assert re.search(r"webhook\.test 201 · \d+ ms", page.text)
     page = page.press("Pause")
     assert scene.hook(id_).paused is Pause.MANUAL
+    scene.post("waits")
+    page = operator.open("/ops/webhooks")
+    assert "1 pending event · oldest:" in page.text
+    page = page.follow(url)
+    assert "1 pending event · oldest:" in page.text
+    page = page.press("Save", page.one("form[action$=edit]"), url=f"{url}2", types="post,share", filter="author_id=7")
+    assert "Done." in page.text
+    hook = scene.hook(id_)
+    assert (hook.url, hook.types, hook.filter) == (f"{url}2", "post,share", "author_id=7")
+    assert hook.secrets[0].text == secret
+    assert "pending" not in page.text
     page = page.press("Resume")
     assert scene.hook(id_).paused is Pause.NONE
     page = page.press("Rotate")
@@ -292,8 +389,8 @@ def test_webhook_pages_show_failures_and_replay_parked_events(scene: Scene) -> N
     scene.post("second")
     scene.deliver()
     assert "1 failed attempt" in operator.open("/ops/webhooks").text
-    scene.deliver(RETRY_MS / 1_000)
-    scene.deliver(PROBE_MS / 1_000)
+    scene.fail(id_)
+    scene.fail(id_)
     page = operator.open(f"/ops/webhooks/{id_}")
     assert "Paused: deliveries failed for three days" in page.text
     assert "1 parked event" in page.text
@@ -311,6 +408,35 @@ def test_webhook_pages_show_errors_next_to_their_fields(scene: Scene) -> None:
     page = operator.open("/ops/webhooks").press("Create webhook", url="https://shop.example", types="report")
     assert "private data" in page.one("#types-wrong").text
     assert views(scene) == []
+
+
+def test_webhook_edit_shows_errors_next_to_their_fields_and_keeps_what_was_typed(scene: Scene) -> None:
+    id_ = scene.add("/hook")
+    before, page = scene.hook(id_), admin(scene).open(f"/ops/webhooks/{id_}")
+    for field, value, cause in (
+        ("url", "http://shop.example", "expected an https URL"),
+        ("types", "posts", "'posts' is not one of"),
+        ("filter", "tag=dawn", "post.created has no field 'tag'; it has"),
+        ("filter", "author_id=ann", "author_id is a number (got 'ann')"),
+    ):
+        wrong = page.press("Save", page.one("form[action$=edit]"), **{field: value})
+        assert (wrong.status, cause.lower() in wrong.one(f"#{field}-wrong").text.lower()) == (422, True)
+        assert wrong.one(f"#{field}")["value"] == value
+    assert scene.hook(id_) == before
+
+
+def test_webhook_edit_requires_the_password_for_another_url_of_private_data(scene: Scene) -> None:
+    id_ = scene.add("/hook", private=True)
+    page = admin(scene).open(f"/ops/webhooks/{id_}")
+    form = page.one("form[action$=edit]")
+    for password in ("", "a wrong password"):
+        wrong = page.press("Save", form, url="https://thief.example", password=password)
+        assert (wrong.status, wrong.one("#password-wrong").text.strip()) == (422, "Incorrect password.")
+    assert scene.hook(id_).url == f"{scene.service.url}/hook"
+    assert "Done." in page.press("Save", form, types="post,report").text
+    assert scene.hook(id_).types == "post,report"
+    assert "Done." in page.press("Save", form, url="https://shop.example/new", password=PASSWORD).text
+    assert scene.hook(id_).url == "https://shop.example/new"
 
 
 def test_webhook_pages_require_the_password_for_private_data(scene: Scene) -> None:
@@ -342,8 +468,8 @@ def test_webhook_pages_require_a_confirmation_for_private_data_of_admins_without
 
 def test_webhook_form_sent_again_creates_no_second_webhook(scene: Scene) -> None:
     operator, url = admin(scene), f"{scene.service.url}/hook"
-    operator.open("/ops/webhooks").press("Create webhook", url=url, types="post")
-    page = operator.open("/ops/webhooks").press("Create webhook", url=url, types="post")
+    for _ in range(2):
+        page = operator.open("/ops/webhooks").press("Create webhook", url=url, types="post", filter="tags=Dawn")
     assert page.status == 422
     assert "exists already" in page.one("#url-wrong").text
     assert len(views(scene)) == 1
@@ -376,6 +502,7 @@ def test_webhook_pages_are_for_admins_only(scene: Scene) -> None:
         for path, field in (
             ("/ops/webhooks", ("url", f"{scene.service.url}/x")),
             (f"/ops/webhooks/{id_}", ("do", "delete")),
+            (f"/ops/webhooks/{id_}/edit", ("url", f"{scene.service.url}/x")),
         ):
             assert browser.post(path, [("form_token", token), field]).status == 403
     assert len(views(scene)) == 1

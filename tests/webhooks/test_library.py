@@ -32,9 +32,17 @@ async def test_library_webhooks_receive_events_and_are_managed(service: PushServ
         assert worker is not None
         await worker.settle()
         assert [body(request)["data"]["text"] for request in service.at("/hook")] == ["Low tide"]
+        await webhooks.update(made, types=["post.created"], filter_=[f"author_id={ann.id}", "tags="])
         (view,) = await webhooks.all()
+        assert (view.types, view.filter, view.lag) == ("post.created", f"author_id={ann.id},tags=", (0, 0.0))
+        await webhooks.update(made, url=f"{service.url}/new", types="post.created,member", filter_=())
+        await ann.create("High tide")
+        (view,) = await webhooks.all()
+        assert (view.url, view.lag and view.lag.events) == (f"{service.url}/new", 1)
+        await worker.settle()
+        assert [body(request)["data"]["text"] for request in service.at("/new")] == ["High tide"]
         assert (view.id, view.types, view.private, view.format) == (made.id, "post.created,member", True, "standard")
-        assert [one.type for one in await webhooks.deliveries(view)] == ["post.created"]
+        assert [one.type for one in await webhooks.deliveries(view)] == ["post.created"] * 2
         await webhooks.pause(view)
         assert (await webhooks.test(made)).status == 201
         assert (await webhooks.get(made.id)).paused is Pause.MANUAL

@@ -43,6 +43,7 @@ from shoal.admin.webhooks import (
     ReplayWebhook,
     RotateWebhook,
     TestWebhook,
+    UpdateWebhook,
 )
 from shoal.commands import account_deletions, credentials, invitations, members, moderation, second_factor, sessions
 from shoal.core.blocklists import IpSeverity
@@ -485,7 +486,10 @@ _MODERATION = (
     ListBulk,
 )
 _HELD = (ListHeld, ApproveHeld, RejectHeld)
-_WEBHOOKS = (AddWebhook, ListWebhooks, ChangeWebhook, TestWebhook, ReplayWebhook, RotateWebhook, ListDeliveries)
+_WEBHOOKS = (
+    *(AddWebhook, ListWebhooks, UpdateWebhook, ChangeWebhook),
+    *(TestWebhook, ReplayWebhook, RotateWebhook, ListDeliveries),
+)
 AnyOperation = reduce(
     or_,
     {

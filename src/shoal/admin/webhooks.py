@@ -1,4 +1,4 @@
-"""Operations on webhooks: create, list, pause, resume, test, replay, rotate and delete."""
+"""Operations on webhooks: create, list, update, pause, resume, test, replay, rotate and delete."""
 
 from __future__ import annotations
 
@@ -18,15 +18,31 @@ class AddWebhook(Operation[NewSecret]):
     types: str = ""
     private: bool = False
     format: WebhookFormat = "standard"
+    filter: str = ""
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> NewSecret:
         access, events = access_for(self.format, private=self.private), EventReader(network.store, "")
-        return await endpoints.create(network.writes, events, self.url, self.types, access, self.format)
+        return await endpoints.create(
+            network.writes, events, self.url, self.types, access, self.format, filter_=self.filter
+        )
 
 
 class ListWebhooks(Operation[list[WebhookView]]):
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> list[WebhookView]:
-        return await endpoints.views(network.writes.graph)
+        return await endpoints.views(network.writes.graph, EventReader(network.store, ""))
+
+
+class UpdateWebhook(Operation[None]):
+    """Change the URL, the types or the filter of an endpoint. None keeps a value."""
+
+    id: int
+    url: str | None = None
+    types: str | None = None
+    filter: str | None = None
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        webhook = await endpoints.find(network.writes.graph, self.id)
+        await endpoints.update(network.writes, webhook, url=self.url, types=self.types, filter_=self.filter)
 
 
 class ChangeWebhook(Operation[None]):

@@ -14,6 +14,7 @@ from shoal.admin.webhooks import (
     ReplayWebhook,
     RotateWebhook,
     TestWebhook,
+    UpdateWebhook,
 )
 from shoal.app.paths import base_url
 from shoal.cli.group import pass_settings
@@ -24,6 +25,12 @@ from shoal.webhooks.endpoints import NewSecret
 
 _HOUR = 3_600
 _MAX_TYPES = 1_000
+_TYPES = click.option("--types", help="Types, separated by commas, such as 'post.created,member'.  [default: all]")
+_FILTER = click.option(
+    "--filter",
+    "filter_",
+    help="Conditions on the data, separated by commas, such as 'author_id=123,tags=dawn'.  [default: none]",
+)
 
 
 @click.group()
@@ -33,7 +40,8 @@ def webhooks() -> None:
 
 @webhooks.command()
 @click.argument("url")
-@click.option("--types", default="", help="Types, separated by commas, such as 'post.created,member'.  [default: all]")
+@_TYPES
+@_FILTER
 @click.option(
     "--private", is_flag=True, help="Send everything, private data and moderation too; needed for the format mastodon."
 )
@@ -46,21 +54,47 @@ def webhooks() -> None:
     help="Events of Shoal, or those of Mastodon's admin webhooks.",
 )
 @pass_settings
-def add(settings: Settings, /, url: str, types: str, *, private: bool, format_: WebhookFormat) -> None:
+def add(
+    settings: Settings, /, url: str, types: str | None, filter_: str | None, *, private: bool, format_: WebhookFormat
+) -> None:
     """Send events to URL from now on, and print the secret that signs them. Works while a server is running.
 
     The secret cannot be shown again.
     """
-    if len(types) > _MAX_TYPES:
+    _check_types(types)
+    _print(perform(settings, AddWebhook(url, types or "", private, format_, filter_ or "")))
+
+
+def _check_types(types: str | None) -> None:
+    if types and len(types) > _MAX_TYPES:
         raise click.ClickException(f"types: at most {_MAX_TYPES} characters (got {len(types)})")
-    _print(perform(settings, AddWebhook(url, types, private, format_)))
+
+
+@webhooks.command()
+@click.argument("id_", metavar="ID", type=int)
+@click.option("--url", help="The new URL.")
+@_TYPES
+@_FILTER
+@pass_settings
+def update(settings: Settings, /, id_: int, url: str | None, types: str | None, filter_: str | None) -> None:
+    """Change the URL, the types or the filter of the webhook ID. Works while a server is running.
+
+    Its secrets stay, and events that are not delivered yet are sent to the new URL. '' means all types, or no filter.
+    """
+    if url is types is filter_ is None:
+        raise click.ClickException("nothing to change: use --url, --types or --filter")
+    _check_types(types)
+    perform(settings, UpdateWebhook(id_, url, types, filter_))
 
 
 @webhooks.command("list")
 @pass_settings
 def list_(settings: Settings) -> None:
-    """List webhooks: id, state, number of parked events, URL, types. Works while a server is running."""
-    click.echo("id\tstate\tparked\tformat\treceives\turl\ttypes")
+    """List webhooks. Works while a server is running.
+
+    The columns are id, state, number of parked events, number and age of the events that wait, format, access, URL, types, filter.
+    """
+    click.echo("id\tstate\tparked\tbehind\tformat\treceives\turl\ttypes\tfilter")
     for row in perform(settings, ListWebhooks()):
         state = (
             f"paused ({row.paused})"
@@ -70,7 +104,9 @@ def list_(settings: Settings) -> None:
             else "active"
         )
         receives = "private" if row.private else "public"
-        click.echo("\t".join((str(row.id), state, str(row.parked), row.format, receives, row.url, row.types or "all")))
+        behind = f"{row.lag.events} ({row.lag.seconds:.0f} s)" if row.lag else "unknown"
+        counts = str(row.id), state, str(row.parked), behind
+        click.echo("\t".join((*counts, row.format, receives, row.url, row.types or "all", row.filter or "none")))
 
 
 @webhooks.command()

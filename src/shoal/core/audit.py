@@ -99,6 +99,7 @@ class AuditVerb(StrEnum):
     SERVER_KEY_ROTATED = "server_key.rotated"
     SERVER_KEY_DELETED = "server_key.deleted"
     WEBHOOK_CREATED = "webhook.created"
+    WEBHOOK_UPDATED = "webhook.updated"
     WEBHOOK_PAUSED = "webhook.paused"
     WEBHOOK_RESUMED = "webhook.resumed"
     WEBHOOK_ROTATED = "webhook.rotated"

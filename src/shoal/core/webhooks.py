@@ -32,7 +32,7 @@ MAX_EXCERPT: Final = 200
 MAX_PARKED: Final = 100
 """Parked events of an endpoint. When there is one more, the endpoint is paused."""
 RETRY_MS: Final = 3 * 86_400_000
-"""Time after the first failed delivery of an event until the event is parked."""
+"""How long deliveries of an event fail until the event is parked."""
 PROBE_MS: Final = 3_600_000
 """The same for the event after a parked one, until the endpoint is paused."""
 USUAL_GRACE_SECONDS: Final = 86_400
@@ -106,6 +106,8 @@ class Webhook(Node, frozen=True, tag="webhook"):
     """All events up to this position in the event log have been delivered or parked."""
     types: str = ""
     """Types of events, separated by commas; empty for all."""
+    filter: str = ""
+    """Conditions on the data of events, see `queries.event_filter`; empty for none."""
     access: tuple[str, ...] = ()
     """What it receives in addition to public data: names of the fields of `queries.events.Access`."""
     format: WebhookFormat = "standard"
@@ -129,9 +131,12 @@ class Webhook(Node, frozen=True, tag="webhook"):
     """Id of the event whose delivery failed last; empty after a success."""
     attempts: int = 0
     """Failed deliveries of that event."""
-    failing_since: int = 0
-    """The first of them, in Unix milliseconds."""
+    failing_ms: int = 0
+    """Time between the first and the last of them, without jumps of the clock and times in which no process delivered."""
+    wait_ms: int = 0
+    """The pause after the last of them."""
     retry_at: int = 0
+    """When this pause ends, in Unix milliseconds."""
     parked_last: bool = False
     """Whether an event was parked since the last successful delivery."""
 
@@ -140,7 +145,13 @@ class Webhook(Node, frozen=True, tag="webhook"):
         return msgspec.structs.replace(self, paused=Pause.NONE, parked_last=False, **NO_FAILURE)
 
 
-NO_FAILURE: Final[Mapping[str, Any]] = {"failing_id": "", "attempts": 0, "failing_since": 0, "retry_at": 0}
+NO_FAILURE: Final[Mapping[str, Any]] = {
+    "failing_id": "",
+    "attempts": 0,
+    "failing_ms": 0,
+    "wait_ms": 0,
+    "retry_at": 0,
+}
 """Fields of an endpoint whose next event did not fail."""
 
 

@@ -26,13 +26,20 @@ class Webhooks:
         self._network = network
 
     async def create(
-        self, url: str, types: Sequence[str] = (), *, private: bool = False, format_: WebhookFormat = "standard"
+        self,
+        url: str,
+        types: Sequence[str] = (),
+        *,
+        filter_: Sequence[str] = (),
+        private: bool = False,
+        format_: WebhookFormat = "standard",
     ) -> NewSecret:
         """Send all events from now on to a URL, and return the secret that signs the requests. It cannot be read again.
 
         Args:
             url: An https URL.
             types: Types such as "post.created", or "post" for all types of posts; empty for all types.
+            filter_: Conditions on the data of events, such as "author_id=123": for each field, one of its values must match.
             private: Also send what only members or moderators may see.
             format_: "mastodon" for the events of Mastodon's admin webhooks, such as "account.created".
 
@@ -41,17 +48,38 @@ class Webhooks:
         if format_ not in get_args(WebhookFormat):
             allowed = ", ".join(get_args(WebhookFormat))
             raise InvalidInput(f"format: expected one of {allowed} (got {format_!r})", field="format")
-        chosen = types if isinstance(types, str) else ",".join(types)
-        access = endpoints.access_for(format_, private=private)
-        return await endpoints.create(self._network.writes, self._events(), url, chosen, access, format_)
+        access, writes = endpoints.access_for(format_, private=private), self._network.writes
+        return await endpoints.create(
+            writes, self._events(), url, _joined(types), access, format_, filter_=_joined(filter_)
+        )
+
+    async def update(
+        self,
+        which: AnyWebhook,
+        *,
+        url: str | None = None,
+        types: Sequence[str] | None = None,
+        filter_: Sequence[str] | None = None,
+    ) -> None:
+        """Change the URL, the types or the filter of a webhook; None keeps a value. Its secrets stay.
+
+        Events that are not delivered yet follow the new values. Raises `NotFound`, and `InvalidInput` for an invalid value.
+        """
+        await endpoints.update(
+            self._network.writes,
+            await self._found(which),
+            url=url,
+            types=None if types is None else _joined(types),
+            filter_=None if filter_ is None else _joined(filter_),
+        )
 
     async def all(self) -> list[WebhookView]:
         """Return all webhooks, newest first, without their secrets."""
-        return await endpoints.views(self._network.writes.graph)
+        return await endpoints.views(self._network.writes.graph, self._events())
 
     async def get(self, which: AnyWebhook) -> WebhookView:
         """Return a webhook as it is now. Raises `NotFound`."""
-        return await endpoints.view(self._network.writes.graph, id_of(which))
+        return await endpoints.view(self._network.writes.graph, self._events(), id_of(which))
 
     async def deliveries(self, which: AnyWebhook) -> list[Delivery]:
         """Return the newest 50 requests to a webhook, newest first. Raises `NotFound`."""
@@ -94,3 +122,7 @@ class Webhooks:
 
     async def _found(self, which: AnyWebhook) -> Webhook:
         return await endpoints.find(self._network.writes.graph, id_of(which))
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return parts if isinstance(parts, str) else ",".join(parts)

@@ -81,8 +81,8 @@ async def knows_password(context: Context, name: str, password: str) -> Member:
         return await members.knows_password(context.app.writes, name, password, _attempt(context))
 
 
-async def code_counts(context: Context, member: Member, code: str) -> bool:
-    return await authentication.code_counts(context.app.writes, member, code, _attempt(context))
+async def code_counts(context: Context, member: Member, code: str, purpose: Purpose = Purpose.SECOND) -> bool:
+    return await authentication.code_counts(context.app.writes, member, code, _attempt(context), purpose)
 
 
 async def welcomed(context: Context, member: Member) -> Member:

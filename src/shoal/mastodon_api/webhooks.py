@@ -13,6 +13,7 @@ from shoal.mastodon_api.context import Context, One, Router
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.mastodon_api.events import access_of
 from shoal.outgoing import networks_of
+from shoal.queries.event_filter import MAX_FILTER
 from shoal.webhooks import endpoints
 from shoal.webhooks.endpoints import NewSecret, WebhookView, access_for
 
@@ -27,10 +28,22 @@ class AddWebhookParams(msgspec.Struct, frozen=True, kw_only=True):
     """An https URL."""
     types: Annotated[str, Meta(max_length=_MAX_TYPES)] = ""
     """Types of events, separated by commas, such as `post.created,member`; empty for all that the webhook may receive."""
+    filter: Annotated[str, Meta(max_length=MAX_FILTER)] = ""
+    """Conditions on the data of events, separated by commas, such as `author_id=123,tags=dawn`; empty for none."""
     private: bool = False
     """Send everything that the key may receive, instead of public data. Needs the scope `server:private`."""
     format: WebhookFormat = "standard"
     """`mastodon` for the events of Mastodon's admin webhooks, such as `account.created`: needs `private` and `admin:read`."""
+
+
+class UpdateWebhookParams(msgspec.Struct, frozen=True, kw_only=True):
+    id: Id
+    url: Annotated[str, Meta(max_length=MAX_URL)] | None = None
+    """An https URL."""
+    types: Annotated[str, Meta(max_length=_MAX_TYPES)] | None = None
+    """Types of events, separated by commas; empty for all."""
+    filter: Annotated[str, Meta(max_length=MAX_FILTER)] | None = None
+    """Conditions on the data of events, separated by commas; empty for none."""
 
 
 class RotateParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +59,8 @@ class WebhookEntity(msgspec.Struct, kw_only=True):
     url: str
     types: str
     """Types of events, separated by commas; empty for all."""
+    filter: str
+    """Conditions on the data of events, separated by commas; empty for none."""
     private: bool
     """Whether private data is sent too."""
     format: WebhookFormat
@@ -57,6 +72,10 @@ class WebhookEntity(msgspec.Struct, kw_only=True):
     """When that event is sent again; null if the last delivery succeeded."""
     parked: int
     """Number of events that failed for three days, and can be replayed."""
+    lag_events: int | None
+    """Number of events that wait, of those that one read of the log finds: at most 200; null if it is not known."""
+    lag_seconds: float | None
+    """Age of the oldest of them; 0 if none wait, null if it is not known."""
 
 
 class NewSecretEntity(msgspec.Struct, kw_only=True):
@@ -87,7 +106,8 @@ class ReplayEntity(msgspec.Struct, kw_only=True):
 @router.get(_PATH, answer=list[WebhookEntity])
 async def list_webhooks(context: Context, _params: None) -> object:
     """List the webhooks of the key, newest first."""
-    return [_entity(view) for view in await endpoints.views(context.app.graph, context.caller.app_id)]
+    views = await endpoints.views(context.app.graph, context.app.events, context.caller.app_id)
+    return [_entity(view) for view in views]
 
 
 @router.post(_PATH, answer=NewSecretEntity)
@@ -95,14 +115,28 @@ async def add_webhook(context: Context, params: AddWebhookParams) -> object:
     """Create a webhook that receives the events from now on. A network has at most 50 webhooks, and a key 10."""
     access = access_for(params.format, private=params.private, most=access_of(context.caller))
     app, key_id = context.app, context.caller.app_id
-    return _secret(
-        await endpoints.create(app.writes, app.events, params.url, params.types, access, params.format, key_id)
+    made = await endpoints.create(
+        app.writes, app.events, params.url, params.types, access, params.format, key_id, params.filter
     )
+    return _secret(made)
 
 
 @router.get(f"{_PATH}/{{id}}", answer=WebhookEntity)
 async def get_webhook(context: Context, params: One) -> object:
     """Show a webhook of the key."""
+    return await _shown(context, params.id)
+
+
+@router.patch(f"{_PATH}/{{id}}", answer=WebhookEntity)
+async def update_webhook(context: Context, params: UpdateWebhookParams) -> object:
+    """Change the URL, the types or the filter of a webhook. Its secrets stay.
+
+    Events that are not delivered yet follow the new values.
+    """
+    webhook, key_id = await _found(context, params.id), context.caller.app_id
+    await endpoints.update(
+        context.app.writes, webhook, url=params.url, types=params.types, filter_=params.filter, key_id=key_id
+    )
     return await _shown(context, params.id)
 
 
@@ -163,7 +197,7 @@ async def _found(context: Context, id_: int) -> Webhook:
 
 
 async def _shown(context: Context, id_: int) -> WebhookEntity:
-    return _entity(await endpoints.view(context.app.graph, id_, context.caller.app_id))
+    return _entity(await endpoints.view(context.app.graph, context.app.events, id_, context.caller.app_id))
 
 
 def _entity(view: WebhookView) -> WebhookEntity:
@@ -171,12 +205,15 @@ def _entity(view: WebhookView) -> WebhookEntity:
         id=str(view.id),
         url=view.url,
         types=view.types,
+        filter=view.filter,
         private=view.private,
         format=view.format,
         paused=view.paused or None,
         failed_attempts=view.failed_attempts,
         retry_at=moment(view.retry_at) if view.retry_at else None,
         parked=view.parked,
+        lag_events=view.lag.events if view.lag else None,
+        lag_seconds=round(view.lag.seconds, 3) if view.lag else None,
     )
 
 

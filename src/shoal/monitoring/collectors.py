@@ -212,7 +212,7 @@ async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metri
 async def webhook_metrics(network: Network) -> Iterable[Metric]:
     """Return the metrics of webhooks; none in a process that does not deliver to them. A store that does not answer omits them."""
     families, worker = Families(), network.webhooks
-    if worker is None:
+    if worker is None or worker.has_log is False:
         return ()
     for result in get_args(DeliveryResult):
         families.add("shoal_webhook_deliveries_total", worker.results[result], result)

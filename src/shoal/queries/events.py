@@ -259,9 +259,16 @@ class EventReader:
             return (await self._log.read(await self._cursor(after), 1)).first(0).cursor.encode()
 
     async def read(
-        self, after: str | LogPage, types: str = "", access: Access = PUBLIC, limit: int = _USUAL_EVENTS
+        self,
+        after: str | LogPage,
+        types: str = "",
+        access: Access = PUBLIC,
+        limit: int = _USUAL_EVENTS,
+        selects: Callable[[Event], bool] = lambda _: True,
     ) -> EventPage:
-        """Return a page of events, after a position or the `log` of a page. It may be empty although there are `more`.
+        """Return a page of the events that `selects` accepts, after a position or the `log` of a page.
+
+        It may be empty although there are `more`.
 
         Raises:
             CursorTooOld: Entries after the position are missing.
@@ -281,7 +288,7 @@ class EventReader:
                     cursor = await self._cursor(after) if isinstance(after, str) else after
                 page = await self._log.read(cursor, limit)
                 start = start or page.first(0).cursor.encode()
-                events, page = await self._events(page, chosen, access)
+                events, page = await self._events(page, chosen, access, selects)
                 reads += 1
                 if events or not page.more or reads == _MOST_READS:
                     return EventPage(
@@ -396,14 +403,16 @@ class EventReader:
             if not page.more and not await pause():
                 return
 
-    async def rebuild(self, entry: LogEntry, types: str, access: Access) -> Event | None:
-        """Return the event of an entry again, with the current state. The result is None if the reader may not see it now."""
+    async def rebuild(
+        self, entry: LogEntry, types: str, access: Access, selects: Callable[[Event], bool] = lambda _: True
+    ) -> Event | None:
+        """Return the event of an entry again, with the current state; None if the reader may not see it or `selects` refuses it."""
         async with self._slot():
             event = self._event(entry, await _read_state(self._graph, [entry], access))
-        return event if event is not None and event.type in types_of(types, access) else None
+        return event if event and event.type in types_of(types, access) and selects(event) else None
 
     async def _events(
-        self, page: LogPage, chosen: frozenset[str], access: Access
+        self, page: LogPage, chosen: frozenset[str], access: Access, selects: Callable[[Event], bool]
     ) -> tuple[list[tuple[LogEntry, Event]], LogPage]:
         """Return the events of a page with their entries, and the part of the page that they cover."""
         numbered = [(number, entry) for number, entry in enumerate(page.entries) if _may_become(entry, chosen)]
@@ -416,7 +425,7 @@ class EventReader:
                 if state.is_behind(entry) and now_ms() < entry.at + 1000 * self._apply_seconds:
                     return events, page.first(number)._replace(more=False)
                 event = self._event(entry, state, chosen)
-                if event is None or event.type not in chosen:
+                if event is None or event.type not in chosen or not selects(event):
                     continue
                 size += len(msgspec.json.encode(event))
                 if events and size > MAX_BYTES:

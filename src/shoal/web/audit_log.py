@@ -94,6 +94,7 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.SERVER_KEY_ROTATED: _("Server key rotated"),
         AuditVerb.SERVER_KEY_DELETED: _("Server key deleted"),
         AuditVerb.WEBHOOK_CREATED: _("Webhook created"),
+        AuditVerb.WEBHOOK_UPDATED: _("Webhook changed"),
         AuditVerb.WEBHOOK_PAUSED: _("Webhook paused"),
         AuditVerb.WEBHOOK_RESUMED: _("Webhook resumed"),
         AuditVerb.WEBHOOK_ROTATED: _("Webhook secret rotated"),

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from shoal.commands import credentials, external_ids
 from shoal.commands.authentication import is_used_up, sealed, unsealed, use_up
-from shoal.core.credentials import MOST_CHARACTERS
+from shoal.core.credentials import MOST_CHARACTERS, Purpose
 from shoal.core.errors import (
     Leaving,
     NotAllowed,
@@ -287,10 +287,12 @@ class LoginRow(NamedTuple):
 
 class LinkForm(Form, frozen=True, kw_only=True):
     do: Literal["link", "cancel"] = "link"
+    code: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
 
 
 class UnlinkForm(Form, frozen=True, kw_only=True):
     provider: _ProviderName
+    code: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
 
 
 class ConfirmForm(Form, frozen=True, kw_only=True):
@@ -299,8 +301,13 @@ class ConfirmForm(Form, frozen=True, kw_only=True):
     """The response of a passkey."""
 
 
-async def show(ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT) -> Response:
-    """Show the providers to which the account is linked, and the identity that may be linked."""
+async def show(
+    ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, unlinked: str = ""
+) -> Response:
+    """Show the providers to which the account is linked, and the identity that may be linked.
+
+    `unlinked` is the name of a provider for whose removal the page asks for the second-factor code.
+    """
     if not ctx.app.providers.titles:
         raise NotFound("There is no such page")
     linked = {external.issuer for external in await external_ids.of_member(ctx.graph, ctx.member.id)}
@@ -314,7 +321,22 @@ async def show(ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong 
         rows=[LoginRow(name, title, ctx.app.providers.issuer(name) in linked) for name, title in titles.items()],
         identity=found,
         provider=titles[found.provider] if found else "",
+        unlinked=unlinked if unlinked in titles else "",
+        second=ctx.member.second_factor,
     )
+
+
+async def _code_refused(ctx: PageContext, code: str, unlinked: str = "") -> Response | None:
+    """Return a page that asks for the second-factor code again; None if the code is valid, or the member has no second factor."""
+    if not ctx.member.second_factor:
+        return None
+    try:
+        if await login_attempts.code_counts(ctx.anonymous, ctx.member, code, Purpose.CONFIRM):
+            return None
+    except TooMany as error:
+        refusal = password_refusal(ctx.words, error)
+        return refusal.on(await show(ctx, wrong={"code": refusal.words}, unlinked=unlinked))
+    return await show(ctx, wrong={"code": ctx.words.text("Incorrect code or passkey.")}, unlinked=unlinked)
 
 
 async def link(ctx: PageContext, asked: LinkForm) -> Response:
@@ -326,6 +348,8 @@ async def link(ctx: PageContext, asked: LinkForm) -> Response:
             return await show(ctx)
         if found is None:
             return await show(ctx, wrong={"": ctx.words.text("This page has expired. Open it again.")})
+        if refused := await _code_refused(ctx, asked.code):
+            return refused
         known = await external_ids.of_member(ctx.graph, member.id)
         try:
             await external_ids.link(ctx.writes, member.id, found.external, own=True)
@@ -350,6 +374,10 @@ async def unlink(ctx: PageContext, asked: UnlinkForm) -> Response:
     _check_not_shared(ctx)
     if not (await owner_of(ctx)).confirmed:
         return await show(ctx)
+    if member.second_factor and not asked.code:
+        return await show(ctx, unlinked=asked.provider)
+    if refused := await _code_refused(ctx, asked.code, asked.provider):
+        return refused
     providers, title = ctx.app.providers, ctx.app.providers.titles.get(asked.provider, "")
     try:
         await external_ids.unlink_provider(

@@ -1,4 +1,4 @@
-"""Commands on the endpoints of webhooks: create, list, pause, resume, rotate, replay, test and delete.
+"""Commands on the endpoints of webhooks: create, list, update, pause, resume, rotate, replay, test and delete.
 
 An endpoint, its delivery log and its list entry are on one shard, so each change is one commit. Secrets are stored as they are,
 because each request is signed with them; they are shown only once.
@@ -10,6 +10,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 import httpcore
@@ -20,7 +21,7 @@ from shoal.commands.audit import note
 from shoal.commands.context import Writes, add_node
 from shoal.core import webhooks
 from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
-from shoal.core.errors import InvalidInput, NotAllowed, NotFound, TooMany, Unfit
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, ShoalError, TooMany, Unavailable, Unfit
 from shoal.core.ids import named, now_ms, shard_of
 from shoal.core.webhooks import (
     MASTODON_TYPES,
@@ -40,10 +41,12 @@ from shoal.core.webhooks import (
 from shoal.graph.access import count_of, get_object, objects_of
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Assoc, Batch, Cursor, CursorTooOld, LogEntry, Reader
+from shoal.graph.event_log import LogPage
 from shoal.graph.schema import EVERYBODY, PARKED_EVENTS, WEBHOOKS
 from shoal.outgoing import Network, RequestFailed, open_pool, request
 from shoal.queries.event_data import moment
-from shoal.queries.events import END, FULL, PUBLIC, Access, EventReader
+from shoal.queries.event_filter import checked_filter, selector
+from shoal.queries.events import END, FULL, MAX_EVENTS, PUBLIC, Access, EventReader
 
 REQUEST_SECONDS = 5.0
 """Timeout of a request to an endpoint."""
@@ -52,6 +55,7 @@ TEST_TYPE = "webhook.test"
 _SHARD = shard_of(EVERYBODY)
 _DROPPED_AT_ONCE = 20
 _TESTS_AT_ONCE = 4
+_LAG_READS = 5
 _tested: set[int] = set()
 """The endpoints that this process is testing."""
 _encoder = msgspec.msgpack.Encoder()
@@ -65,6 +69,15 @@ class NewSecret(NamedTuple):
     secret: str
 
 
+class Lag(NamedTuple):
+    """The events that an endpoint has not accepted yet."""
+
+    events: int
+    """Their number, at most `MAX_EVENTS`: of those that one read of the log finds."""
+    seconds: float
+    """Age of the oldest; 0 if there are none."""
+
+
 class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook, without its secret."""
 
@@ -72,6 +85,8 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     types: str
     """Types of events, separated by commas; empty for all."""
+    filter: str
+    """Conditions on the data of events, separated by commas; empty for none."""
     private: bool
     """Whether private data is sent too."""
     format: WebhookFormat
@@ -83,6 +98,8 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
     """When that event is sent again, in Unix milliseconds; 0 if the last delivery succeeded."""
     parked: int
     """Number of events that failed for three days, and can be replayed."""
+    lag: Lag | None
+    """The events that wait; None if that is not known, because events after the position are missing in the log."""
 
 
 def access_for(format_: WebhookFormat, *, private: bool, most: Access = FULL) -> Access:
@@ -108,6 +125,21 @@ def event_types(format_: WebhookFormat, types: str) -> str:
     return ",".join(dict.fromkeys(MASTODON_TYPES[name] for name in chosen))
 
 
+def access_of(webhook: Webhook) -> Access:
+    return Access(**dict.fromkeys(webhook.access, True))
+
+
+def filter_of(format_: WebhookFormat, types: str, filter_: str, access: Access, key_id: int = 0) -> str:
+    """Check the types and the filter of an endpoint, and return the filter to store. Raises like `create`."""
+    try:
+        return checked_filter(filter_, event_types(format_, types), access)
+    except NotAllowed as error:
+        if key_id:
+            raise
+        text = "types: reports and moderation actions are private data: allow private data"
+        raise InvalidInput(text, field="types") from error
+
+
 async def create(
     writes: Writes,
     events: EventReader,
@@ -116,6 +148,7 @@ async def create(
     access: Access = PUBLIC,
     format_: WebhookFormat = "standard",
     key_id: int = 0,
+    filter_: str = "",
 ) -> NewSecret:
     """Create an endpoint that receives the events from now on.
 
@@ -125,13 +158,8 @@ async def create(
         Unfit: There are too many endpoints.
     """
     webhooks.check_url(url)
-    try:
-        start = await events.read(END, event_types(format_, types), access, limit=1)
-    except NotAllowed as error:
-        if key_id:
-            raise
-        text = "types: reports and moderation actions are private data: allow private data"
-        raise InvalidInput(text, field="types") from error
+    filter_ = filter_of(format_, types, filter_, access, key_id)
+    position = await events.position(END)
     # Concurrent additions may exceed the limits slightly. The additional endpoints share the connections of the worker.
     present = await all_of(writes.graph)
     if len(present) >= MAX_WEBHOOKS:
@@ -146,8 +174,9 @@ async def create(
             id=id_,
             url=url,
             log_id=log_id,
-            position=start.position,
+            position=position,
             types=types,
+            filter=filter_,
             access=tuple(name for name, part in access._asdict().items() if part),
             format=format_,
             secrets=(WebhookSecret(secret),),
@@ -159,11 +188,74 @@ async def create(
         batch.obj_add(webhook)
         batch.obj_add(WebhookLog(id=log_id))
         batch.assoc_add(EVERYBODY, WEBHOOKS, id_, id_)
-        details = {"types": types or "all", "format": format_, "private": "yes" if access.private else "no"}
-        note(writes, batch, AuditVerb.WEBHOOK_CREATED, _target(webhook), **details)
+        more = {"format": format_, "private": "yes" if access.private else "no"}
+        note(writes, batch, AuditVerb.WEBHOOK_CREATED, _target(webhook), **_selection_details(webhook), **more)
         return webhook, batch
 
     return NewSecret((await add_node(writes, _SHARD, build)).id, secret)
+
+
+async def update(
+    writes: Writes,
+    webhook: Webhook,
+    *,
+    url: str | None = None,
+    types: str | None = None,
+    filter_: str | None = None,
+    key_id: int = 0,
+) -> None:
+    """Change the URL, the types or the filter of an endpoint, for an operator or the server key `key_id`; None keeps a value.
+
+    Secrets, format and access stay. Events that are not delivered yet follow the new values, and a new URL is tried at once.
+
+    Raises:
+        InvalidInput: A value is invalid, or the filter has a field that one of the types lacks.
+        NotAllowed: One of the types needs more access than the endpoint has.
+        Unfit: The server key of the endpoint was deleted.
+    """
+    _check_key(webhook)
+    if url is not None:
+        webhooks.check_url(url)
+
+    def updated(before: Webhook) -> Webhook:
+        chosen = before.types if types is None else types
+        conditions = before.filter if filter_ is None else filter_
+        checked = filter_of(before.format, chosen, conditions, access_of(before), key_id)
+        after = replace(before, types=chosen, filter=checked)
+        if url is None or url == before.url:
+            return after
+        return replace(after, url=url, parked_last=False, **webhooks.NO_FAILURE)
+
+    def extra(batch: Batch, before: Webhook, after: Webhook) -> None:
+        moved = {"url": f"{webhooks.host_of(before.url)} -> {webhooks.host_of(after.url)}"}
+        details = {**(moved if before.url != after.url else {}), **_selection_details(after)}
+        note(writes, batch, AuditVerb.WEBHOOK_UPDATED, _target(after), **details)
+
+    await change_object(writes.graph, lambda: get_object(writes.graph, Webhook, webhook.id), updated, extra)
+
+
+def _selection_details(webhook: Webhook) -> dict[str, str]:
+    """Return the types and the filter of an endpoint for the audit log."""
+    return {"types": webhook.types or "all", **({"filter": webhook.filter} if webhook.filter else {})}
+
+
+async def lag(events: EventReader, webhook: Webhook, now: int, start: str = "") -> Lag:
+    """Return how far an endpoint is behind at a time (Unix ms), from its position or a later one.
+
+    Raises like `EventReader.read`, and `Unavailable` if the next event is too far behind the position.
+    """
+    access, types = access_of(webhook), event_types(webhook.format, webhook.types)
+    after: str | LogPage = start or webhook.position
+    for _ in range(_LAG_READS):
+        page = await events.read(after, types, access, MAX_EVENTS, selector(webhook.filter))
+        waiting = [event for event in page.events if event.id not in webhook.delivered]
+        if waiting:
+            oldest = 1_000 * datetime.fromisoformat(waiting[0].time).timestamp()
+            return Lag(len(waiting), max(0.0, (now - oldest) / 1_000))
+        if not page.more:
+            return Lag(0, 0.0)
+        after = page.log
+    raise Unavailable("the next event of the webhook is too far behind its position")
 
 
 async def _ids(graph: Reader) -> list[int]:
@@ -175,32 +267,42 @@ async def all_of(graph: Reader) -> list[Webhook]:
     return await objects_of(graph, Webhook, await _ids(graph))
 
 
-async def views(graph: Reader, key_id: int = 0) -> list[WebhookView]:
-    """Return the endpoints that a server key created, or all if `key_id` is 0, newest first."""
-    return await _views(graph, [webhook for webhook in await all_of(graph) if key_id in (0, webhook.key_id)])
+async def views(graph: Reader, events: EventReader | None = None, key_id: int = 0) -> list[WebhookView]:
+    """Return the endpoints that a server key created, or all if `key_id` is 0, newest first. Without `events`, no lag is read."""
+    return await _views(graph, events, [hook for hook in await all_of(graph) if key_id in (0, hook.key_id)])
 
 
-async def view(graph: Reader, id_: int, key_id: int = 0) -> WebhookView:
+async def view(graph: Reader, events: EventReader | None, id_: int, key_id: int = 0) -> WebhookView:
     """Return one of the endpoints that `views` returns. Raises `NotFound` for any other."""
-    return (await _views(graph, [await find(graph, id_, key_id)]))[0]
+    return (await _views(graph, events, [await find(graph, id_, key_id)]))[0]
 
 
-async def _views(graph: Reader, found: Sequence[Webhook]) -> list[WebhookView]:
+async def _lag_if_known(events: EventReader | None, webhook: Webhook) -> Lag | None:
+    try:
+        return await lag(events, webhook, now_ms()) if events else None
+    except ShoalError:
+        return None
+
+
+async def _views(graph: Reader, events: EventReader | None, found: Sequence[Webhook]) -> list[WebhookView]:
     ids = [webhook.id for webhook in found]
     counts = (await graph.assoc_count(ids, (PARKED_EVENTS,)))[PARKED_EVENTS] if ids else {}
+    lags = await asyncio.gather(*(_lag_if_known(events, webhook) for webhook in found))
     return [
         WebhookView(
             id=webhook.id,
             url=webhook.url,
             types=webhook.types,
+            filter=webhook.filter,
             private="private" in webhook.access,
             format=webhook.format,
             paused=webhook.paused,
             failed_attempts=webhook.attempts,
             retry_at=webhook.retry_at,
             parked=counts.get(webhook.id, 0),
+            lag=behind,
         )
-        for webhook in found
+        for webhook, behind in zip(found, lags, strict=True)
     ]
 
 

@@ -7,6 +7,7 @@ one delivers again, with equal ids.
 
 Progress is committed after a page of events, after a failure, and about once a second. An event that fails is retried for three
 days, while later events wait for it. Then it is parked. If the event after a parked one fails for an hour, the endpoint is paused.
+These times are the sum of the pauses between the attempts, so a jump of the clock counts as one pause at most.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import httpcore
 import msgspec
@@ -30,7 +31,7 @@ from msgspec.structs import replace
 from shoal.backoff import Backoff
 from shoal.core.audit import AuditVerb
 from shoal.core.email import MailKind
-from shoal.core.errors import NotFound, ShoalError, Unavailable
+from shoal.core.errors import InvalidInput, NotFound, ShoalError, Unavailable
 from shoal.core.events import MailDue
 from shoal.core.ids import IdMaker, now_ms, shard_of
 from shoal.core.model import App, Member, Role
@@ -54,10 +55,12 @@ from shoal.graph.contract import Batch, Cursor, CursorTooOld, Graph, LogEntry, f
 from shoal.graph.schema import EVERYBODY, PARKED_EVENTS, STAFF
 from shoal.outgoing import Network, open_pool
 from shoal.queries.event_data import AuditData
-from shoal.queries.events import END, MAX_EVENTS, Access, Event, EventPage, EventReader
+from shoal.queries.event_filter import selector
+from shoal.queries.events import END, Event, EventPage, EventReader
 from shoal.tasks import BackgroundWorker, cancel
 from shoal.throttled_log import ThrottledLog
 from shoal.webhooks import endpoints
+from shoal.webhooks.endpoints import Lag
 
 _log = logging.getLogger("shoal.webhooks")
 _throttled = ThrottledLog(_log)
@@ -69,10 +72,10 @@ LEASE_MS = 15_000
 """Longer than a request and a commit take together."""
 _SAVE_SECONDS = 1.0
 PAGE = 20
-_MOVE_MS = 3_600_000
-"""How often the position is written if no event matches, so that it does not become too old."""
+_MOVE_MS = 300_000
+"""How often the position is written if no event matches, so that other processes can tell the lag."""
 _RELEASE_SECONDS = 2.0
-_MISSING_MS = 120_000
+_MISSING_SECONDS = 120.0
 """How long events must be missing until an endpoint is paused."""
 _MAX_MAILS = 20
 _GONE = 410
@@ -80,17 +83,11 @@ _BACKOFF_SECONDS, _LONGEST_BACKOFF = 5.0, 300.0
 
 _RELEASED: Final[Mapping[str, Any]] = {"lease": "", "leased_until": 0}
 
+_Queue = tuple[str, str, str]
+"""What determines the next events for an endpoint: its position, types and filter."""
+
 Renderer = Callable[[str, Event], Awaitable[bytes | None]]
 """Returns the body for an event under its name in Mastodon's webhooks; None if its object is gone."""
-
-
-class Lag(NamedTuple):
-    """The events that an endpoint has not accepted yet."""
-
-    events: int
-    """Their number, at most `MAX_EVENTS`."""
-    seconds: float
-    """Age of the oldest; 0 if there are none."""
 
 
 class _LeaseLost(Exception):
@@ -100,7 +97,8 @@ class _LeaseLost(Exception):
 class WebhookWorker(BackgroundWorker):
     """A background worker that delivers events between `start` and `stop`. `once` starts the deliveries that are due now.
 
-    Any number of processes may run it. `graph` must not be stale. `every` and `clock` are for tests.
+    Any number of processes may run it. `graph` must not be stale. `every` and the clocks are for tests. A worker that finds no
+    event log when it starts ends, so a network without one costs no further reads.
     """
 
     task_name = "shoal-webhooks"
@@ -115,24 +113,32 @@ class WebhookWorker(BackgroundWorker):
         *,
         every: float = EVERY_SECONDS,
         clock: Callable[[], int] = now_ms,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.graph = graph
         self.new_id = new_id
         self.events = events
         self.render = render
         self.clock = clock
-        self.reached: dict[int, tuple[str, str]] = {}
-        """A position up to which no event is for the endpoint, with the stored position that it continues, by endpoint."""
-        self.missing: dict[int, tuple[str, int]] = {}
-        """Positions after which events seem to be missing, and when that was first noticed (Unix ms), by endpoint."""
+        self.monotonic = monotonic
+        self.reached: dict[int, tuple[_Queue, str]] = {}
+        """A position up to which no event is for the endpoint, with the queue in which it was found, by endpoint."""
+        self.missing: dict[int, tuple[str, float]] = {}
+        """Positions after which events seem to be missing, and when that was first noticed (monotonic), by endpoint."""
         self.results: Counter[str] = Counter()
         """Number of requests of this process, by `Delivery.result`."""
+        self.has_log: bool | None = None
+        """Whether the network keeps an event log; None until the worker has looked."""
         self._allowed = allowed
         self._pool: httpcore.AsyncConnectionPool | None = None
         self._every = every
-        self._backoff = Backoff(_BACKOFF_SECONDS, _LONGEST_BACKOFF, 2 * MAX_WEBHOOKS, clock=lambda: clock() / 1_000)
+        self._backoff = Backoff(_BACKOFF_SECONDS, _LONGEST_BACKOFF, 2 * MAX_WEBHOOKS, clock=monotonic)
         """Delays the runs of endpoints whose last run ended with an error that is not theirs, such as one of the store."""
         self._runs: dict[int, asyncio.Task[None]] = {}
+        self._looked = -math.inf
+        """Time of the last look at the endpoints on the monotonic clock."""
+        self._failures: dict[int, tuple[tuple[str, int], float]] = {}
+        """The failing event and its attempts, and a time before the last of them (monotonic), by endpoint."""
 
     @property
     def pool(self) -> httpcore.AsyncConnectionPool:
@@ -143,15 +149,18 @@ class WebhookWorker(BackgroundWorker):
 
     async def once(self) -> bool:
         """Start to deliver to all endpoints that are due. Return whether there are any endpoints."""
+        looked = self.monotonic()
         found, now, end = await endpoints.all_of(self.graph), self.clock(), ""
+        self._failures = {webhook.id: self._failure(webhook) for webhook in found}
+        self._looked = looked
         if len(found) > 1:
             # One look at the end of the log replaces one for each endpoint that has reached it.
             with contextlib.suppress(ShoalError):
                 end = await self.events.position(END)
         for webhook in found:
-            if self.reached.get(webhook.id) == (webhook.position, end) and not _is_due_at_end(webhook, now):
+            if self.reached.get(webhook.id) == (_queue(webhook), end) and not _is_due_at_end(webhook, now):
                 continue
-            if webhook.id not in self._runs and _is_due(webhook, now) and not self._backoff.is_active(webhook.id):
+            if webhook.id not in self._runs and self.is_due(webhook) and not self._backoff.is_active(webhook.id):
                 task = asyncio.create_task(self._deliver(webhook), name="shoal-webhook")
                 self._runs[webhook.id] = task
                 task.add_done_callback(partial(self._ended, webhook.id))
@@ -159,6 +168,37 @@ class WebhookWorker(BackgroundWorker):
         self.reached = {id_: reached for id_, reached in self.reached.items() if id_ in ids}
         self.missing = {id_: missing for id_, missing in self.missing.items() if id_ in ids}
         return bool(found)
+
+    def _failure(self, webhook: Webhook) -> tuple[tuple[str, int], float]:
+        state = webhook.failing_id, webhook.attempts
+        known, before = self._failures.get(webhook.id, (state, -math.inf))
+        return state, before if known == state else self._looked
+
+    def is_due(self, webhook: Webhook) -> bool:
+        """Return whether a process may deliver to an endpoint now."""
+        # Another process may have a clock that is far ahead: its lease and its retries count only as long as they usually last.
+        is_leased = webhook.lease and 0 < webhook.leased_until - self.clock() <= 2 * LEASE_MS
+        ready = webhook.replaying or self.is_ready(webhook)
+        return webhook.paused is not Pause.NO_KEY and ready and not is_leased
+
+    def is_ready(self, webhook: Webhook) -> bool:
+        """Return whether an endpoint is not paused, and its next event may be sent now.
+
+        A pause after a failure is measured by the monotonic clock, or by the system's if it began before the first look.
+        """
+        _, before = self._failure(webhook)
+        waits = self.waited_ms(webhook) < webhook.wait_ms
+        if before == -math.inf:
+            waits = 0 < webhook.retry_at - self.clock() <= LONGEST_RETRY_MS
+        return not webhook.paused and not waits
+
+    def waited_ms(self, webhook: Webhook) -> int:
+        """Return how much of the pause after the last failed delivery has passed, by the monotonic clock.
+
+        For a failure before the first look of this process, that is the whole pause.
+        """
+        _, before = self._failure(webhook)
+        return round(min(webhook.wait_ms, 1_000 * (self.monotonic() - before)))
 
     async def _deliver(self, webhook: Webhook) -> None:
         try:
@@ -176,27 +216,39 @@ class WebhookWorker(BackgroundWorker):
 
     async def read(self, webhook: Webhook, limit: int) -> EventPage:
         """Return the next events for an endpoint. The first of them may be delivered already."""
-        stored, reached = self.reached.get(webhook.id, ("", ""))
-        start = reached if stored == webhook.position else webhook.position
-        return await self.events.read(start, _types(webhook), _access(webhook), limit)
+        access = endpoints.access_of(webhook)
+        return await self.events.read(self._start(webhook), _types(webhook), access, limit, selector(webhook.filter))
+
+    def _start(self, webhook: Webhook) -> str:
+        queue, reached = self.reached.get(webhook.id, (None, ""))
+        return reached if queue == _queue(webhook) else webhook.position
 
     async def lag(self, webhook: Webhook) -> Lag:
         """Count the events that an endpoint has not accepted yet."""
-        found = (await self.read(webhook, MAX_EVENTS)).events
-        waiting = [event for event in found if event.id not in webhook.delivered]
-        oldest = 1_000 * datetime.fromisoformat(waiting[0].time).timestamp() if waiting else self.clock()
-        return Lag(len(waiting), max(0.0, (self.clock() - oldest) / 1_000))
+        return await endpoints.lag(self.events, webhook, self.clock(), self._start(webhook))
 
     async def settle(self) -> None:
         """Deliver everything that is due now, and wait for it."""
         await self.once()
         await asyncio.gather(*self._runs.values())
 
+    async def _look_for_log(self) -> None:
+        try:
+            await self.events.position(END)
+        except InvalidInput:
+            self.has_log = False
+        else:
+            self.has_log = True
+
     async def _run(self) -> None:
         busy = True
         while True:
             await asyncio.sleep(self._every if busy else max(self._every, _IDLE_SECONDS))
             try:
+                if self.has_log is None:
+                    await self._look_for_log()
+                if not self.has_log:
+                    return
                 busy = await self.once()
             except Exception:  # noqa: BLE001  # the store may recover
                 _throttled.exception("reading the webhooks failed")
@@ -208,20 +260,9 @@ class WebhookWorker(BackgroundWorker):
             await self._pool.aclose()
 
 
-def _is_due(webhook: Webhook, now: int) -> bool:
-    ready = webhook.replaying or _is_ready(webhook, now)
-    # Another process may have a clock that is far ahead: its lease and its retries count only as long as they usually last.
-    is_leased = webhook.lease and now < webhook.leased_until <= now + 2 * LEASE_MS
-    return webhook.paused is not Pause.NO_KEY and ready and not is_leased
-
-
 def _is_due_at_end(webhook: Webhook, now: int) -> bool:
     """Return whether there is work for an endpoint that has reached the end of the log."""
     return bool(webhook.replaying or webhook.attempts) or abs(now - webhook.moved_at) >= _MOVE_MS
-
-
-def _is_ready(webhook: Webhook, now: int) -> bool:
-    return not webhook.paused and not now < webhook.retry_at <= now + LONGEST_RETRY_MS
 
 
 class _Run:
@@ -263,17 +304,17 @@ class _Run:
         due = _is_due_at_end(webhook, worker.clock()) and (page.position != webhook.position or webhook.attempts)
         if page.events or page.more or due:
             return True
-        worker.reached[webhook.id] = webhook.position, page.position
+        worker.reached[webhook.id] = _queue(webhook), page.position
         return False
 
     def _is_expired(self) -> bool:
         """Return whether events have been missing for a while. During a shard move, a process may not know all stores yet."""
-        webhook, now = self._webhook, self._worker.clock()
-        position, since = self._worker.missing.get(webhook.id, ("", 0))
+        webhook, now = self._webhook, self._worker.monotonic()
+        position, since = self._worker.missing.get(webhook.id, ("", now))
         if position != webhook.position:
             self._worker.missing[webhook.id] = webhook.position, now
             return False
-        return now - since >= _MISSING_MS
+        return now - since >= _MISSING_SECONDS
 
     async def _work(self) -> None:
         if self._webhook.key_id and await find_object(self._worker.graph, App, self._webhook.key_id) is None:
@@ -281,7 +322,7 @@ class _Run:
             return
         while self._webhook.replaying:
             await self._replay()
-        if _is_ready(self._webhook, self._worker.clock()):
+        if self._worker.is_ready(self._webhook):
             while await self._deliver_page():
                 pass
 
@@ -293,7 +334,8 @@ class _Run:
             await self._save(replaying=False)
             return
         row, entry = found
-        event = await worker.events.rebuild(entry, _types(webhook), _access(webhook))
+        access, selects = endpoints.access_of(webhook), selector(webhook.filter)
+        event = await worker.events.rebuild(entry, _types(webhook), access, selects)
         delivery = await self._send(event) if event else None
 
         def drop(batch: Batch, _before: Webhook) -> None:
@@ -317,7 +359,11 @@ class _Run:
                 raise
             await self._pause(Pause.EXPIRED)
             return False
+        queue = _queue(self._webhook)
         for event, entry in zip(page.events, page.entries, strict=True):
+            if _queue(self._webhook) != queue:
+                # The types or the filter were changed: read the rest of the page again.
+                return True
             if event.id not in self._webhook.delivered and not await self._deliver(event, entry):
                 return False
         end: Mapping[str, Any] = {} if page.more else _RELEASED
@@ -368,19 +414,20 @@ class _Run:
 
     async def _fail(self, entry: LogEntry, delivery: Delivery) -> bool:
         """Record a failed delivery. Return whether to continue with the next event, because this one was parked."""
-        webhook, now = self._webhook, self._worker.clock()
-        attempts, since = 1, now
+        webhook = self._webhook
+        attempts, failing_ms = 1, 0
         if webhook.failing_id == entry.id:
-            attempts, since = webhook.attempts + 1, webhook.failing_since
+            attempts, failing_ms = webhook.attempts + 1, webhook.failing_ms + self._worker.waited_ms(webhook)
         if delivery.status == _GONE:
             await self._pause(Pause.GONE)
-        elif now - since < (PROBE_MS if webhook.parked_last else RETRY_MS):
-            retry_at = now + backoff_ms(attempts, random.random())  # noqa: S311
+        elif failing_ms < (PROBE_MS if webhook.parked_last else RETRY_MS):
+            wait_ms = backoff_ms(attempts, random.random())  # noqa: S311
             failure: dict[str, Any] = {
                 "failing_id": entry.id,
                 "attempts": attempts,
-                "failing_since": since,
-                "retry_at": retry_at,
+                "failing_ms": failing_ms,
+                "wait_ms": wait_ms,
+                "retry_at": self._worker.clock() + wait_ms,
             }
             await self._save(**failure, **_RELEASED)
         elif webhook.parked_last:
@@ -441,15 +488,21 @@ class _Run:
                 before = await get_object(graph, Webhook, id_)
             except NotFound as error:
                 raise _LeaseLost from error
-            if before.lease != self._lease and (self._saved_at is not None or not _is_due(before, now)):
+            if before.lease != self._lease and (self._saved_at is not None or not self._worker.is_due(before)):
                 raise _LeaseLost
             batch = Batch(shard_of(id_))
+            ignored: set[str] = set()
+            if _queue(before) != _queue(self._webhook):
+                # The types or the filter were changed: the rest of the page is read again from the former position.
+                ignored |= {"position", "moved_at", "delivered"}
+            if before.url != self._webhook.url:
+                ignored |= NO_FAILURE.keys()
             values = {
                 "lease": self._lease,
                 "leased_until": now + LEASE_MS,
                 "delivered": (*before.delivered, *self._done),
                 "secrets": valid_secrets(before.secrets, now),
-                **changes,
+                **{name: value for name, value in changes.items() if name not in ignored},
                 **({"paused": before.paused} if before.paused else {}),
             }
             after = replace(before, **values, version=before.version + 1)
@@ -467,8 +520,8 @@ class _Run:
         self._saved_at = time.monotonic()
 
 
-def _access(webhook: Webhook) -> Access:
-    return Access(**dict.fromkeys(webhook.access, True))
+def _queue(webhook: Webhook) -> _Queue:
+    return webhook.position, webhook.types, webhook.filter
 
 
 def _types(webhook: Webhook) -> str:
