@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from shoal import Shoal
+from shoal.core.errors import Conflict
 from shoal.core.model import Post
 from shoal.library.handle import Handle
 from shoal_project.changes import Event
@@ -141,6 +142,37 @@ def test_projection_of_sharded_network_equals_it_after_random_actions_and_kills(
     }
     with network_fixture(**settings, search="memory://", event_log="on") as shoal:
         check(shoal, "sqlite", tmp_path, 5, PUBLIC, [])
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_projection_by_two_programs_at_once_equals_network(logged: NetworkFixture, tmp_path: Path, engine: str) -> None:
+    dice, owner = Random(4), Databases()
+    story = HidingStory(Shoal(logged.network), dice)
+    source = RoutedSource(logged, key_of(logged, *PUBLIC), dice)
+    logged.run(story.act(ACTIONS))
+
+    async def told() -> None:
+        url = await url_on(engine, tmp_path, owner)
+        conflicts = 0
+
+        async def run(target: Target) -> None:
+            nonlocal conflicts
+            for _ in range(25):
+                await story.act(1)
+                try:
+                    await Projection(target, source, at_once=1).step()
+                except Conflict:
+                    conflicts += 1
+
+        async with opened(url) as one, opened(url) as other:
+            await Projection(one, source).begin()
+            await asyncio.gather(run(one), run(other))
+            await logged.network.settle()
+            await read_all(one, source)
+            assert await facts_in(one) == await facts_of(logged.network.store)
+        assert conflicts
+
+    logged.run(told())
 
 
 class Recorder(RecordedSource):
