@@ -127,7 +127,7 @@ FOR_PROGRAMS = (
     r".*(server key|external id|ISSUER:ID|linking this member|this JWT|no free user name).*|(grace|name): .*",
     r"X: (this must not|at most X bytes).*|types: X needs the scope X",
     # Errors of events, which only programs read.
-    r"The event log .*again later|filter: at most X characters .*",
+    r"The event log .*again later|filter: at most X characters .*|after: (X )?is not the `next` of a page.*",
     # Errors of moderation rules and bulk actions, whose forms offer the values.
     r"(action|likeness|like_removed): .*|there is no moderation rule X|a bulk action has at most .*",
     # Errors of commands: no page blocks words.

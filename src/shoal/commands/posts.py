@@ -206,7 +206,8 @@ async def create(
         attach(batch, post.id, media, post.id)
         polls.exchange(batch, None, poll, new_id)
         take_keys(batch, keys, post.id, now)
-        publishing.note_unchecked(writes, batch, decision, "post", post)
+        if decision.unchecked:
+            publishing.note_unchecked(writes, batch, decision, "post", post)
         if together_with is not None:
             together_with(batch, post.id, new_id)
         return post, batch
