@@ -62,7 +62,8 @@ async def moody(context: SSLContext | None = None) -> AsyncIterator[Moods]:
         moods = Moods(client)
         app = web.Application(client_max_size=2**24)
         app.router.add_post("/", moods.answer)
-        runner = web.AppRunner(app)
+        # A request that a test never answers must not delay the end of the test.
+        runner = web.AppRunner(app, shutdown_timeout=1.0)
         await runner.setup()
         try:
             site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from shoal import Shoal
 from shoal.commands.context import Pressure
 from shoal.commands.posts import Draft, create
 from shoal.core.errors import Unavailable
+from shoal.core.ids import now_ms
 from tests.api.in_memory_network import network_fixture
 from tests.async_runner import eventually, in_loop
 
@@ -62,8 +61,7 @@ async def test_post_creation_is_refused_while_deliveries_lag_and_reads_continue(
 
         monkeypatch.setattr(shoal.network.effects.channel, "publish", held_up)
         # The oldest pending event was committed a minute ago.
-        past = SimpleNamespace(time_ns=lambda: time.time_ns() - 60 * 10**9, monotonic=time.monotonic)
-        monkeypatch.setattr("shoal.graph.memory.time", past)
+        monkeypatch.setattr("shoal.graph.memory.now_ms", lambda: now_ms() - 60_000)
         await ann.create("delivered late")
         monkeypatch.undo()
 

@@ -275,7 +275,9 @@ async def test_rabbitmq_user_without_permissions_raises_misconfigured_engine(
 # Before Python 3.12, asyncio leaves the transport of a failed handshake to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @in_loop
-async def test_engine_tls_url_for_plaintext_port_is_reported() -> None:
+async def test_engine_tls_url_for_plaintext_port_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Redis does not answer the handshake.
+    monkeypatch.setitem(Nodes.__init__.__kwdefaults__, "connect_seconds", 2.0)
     redis_program, _ = servers.usual_redis()
     broker = await asyncio.to_thread(rabbitmq.node)
     database = f"{postgres.server().url}?sslmode=verify-full&sslrootcert={trusted().certificate}"
@@ -285,7 +287,7 @@ async def test_engine_tls_url_for_plaintext_port_is_reported() -> None:
             "the server does not support TLS on this port",
         ),
         (RabbitOutbox.open(broker.url.replace("amqp://", "amqps://")), "the server does not support TLS on this port"),
-        (PostgresGraph.open(database), "rejected SSL upgrade"),
+        (PostgresGraph.open(database, patience=1.0), "rejected SSL upgrade"),
     ):
         with pytest.raises(MisconfiguredEngine) as caught:
             await opening
