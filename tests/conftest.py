@@ -18,6 +18,7 @@ from shoal import gazetteer
 from shoal.commands import authentication
 from shoal.gazetteer import Gazetteer
 from tests.cheap_hashes import REAL_HASHES, make_hashes_cheap
+from tests.cheap_starts import make_starts_cheap
 from tests.durations import Durations
 from tests.engines.patience import be_patient
 from tests.engines.shared_engines import offer
@@ -63,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     DEFAULT_TIMEOUT_CONFIG.connect = DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.write = 60.0
     be_patient()
     make_hashes_cheap()
+    make_starts_cheap()
     name_creators()
     subprocess.Popen = Forking  # type: ignore[misc]
     # Collected tests live as long as the process. Garbage collection took a seventh of the processor time of their collection.

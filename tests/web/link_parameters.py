@@ -79,8 +79,12 @@ def _is_unknown(method: str, url: str, host: str, name: str) -> bool:
     # Every page reads the language.
     if name == LANGUAGE_PARAMETER and method == "GET":
         return False
-    params = found[0][method].params
-    return name.partition("[")[0] not in ({one.encode_name for one in msgspec.structs.fields(params)} if params else {})
+    return name.partition("[")[0] not in _declared(found[0][method].params)
+
+
+@cache
+def _declared(params: type[msgspec.Struct] | None) -> frozenset[str]:
+    return frozenset(one.encode_name for one in msgspec.structs.fields(params)) if params else frozenset()
 
 
 @cache

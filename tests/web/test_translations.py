@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
-from babel.messages.catalog import Message
-from scripts.catalog import catalog, template
+from babel.messages.catalog import Catalog, Message
+from scripts import catalog as catalogs
+from scripts.catalog import catalog
 
 import shoal
 from shoal.i18n import LANGUAGES, words_in
@@ -29,10 +31,16 @@ def is_whole(message: Message) -> bool:
     return not message.fuzzy and all(message.string or ("",))
 
 
+@cache
+def messages() -> Catalog:
+    """Return all messages of the source."""
+    return catalogs.template()
+
+
 @pytest.mark.parametrize("code", TRANSLATED)
 def test_translation_catalog_contains_exactly_messages_of_source(code: str) -> None:
     held = {message.id: message for message in catalog(code) if message.id}
-    said = {message.id for message in template() if message.id}
+    said = {message.id for message in messages() if message.id}
     assert said - held.keys() == set(), "run python -m scripts.catalog to add them"
     assert held.keys() - said == set(), "run python -m scripts.catalog to remove them"
     assert [id_ for id_, message in held.items() if not is_whole(message)] == []

@@ -97,6 +97,7 @@ class _Node(Generic[T]):
         self.values: dict[str, T] = {}
 
 
+@cache
 def parameters(path: str) -> tuple[str, ...]:
     """Return the names of the parameters in a path such as `/api/v1/accounts/{id}/statuses`."""
     return tuple(segment.lstrip(_SIGNS)[1:-1] for segment in path.split("/") if _is_parameter(segment))

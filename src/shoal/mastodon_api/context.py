@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
@@ -222,6 +223,12 @@ class RouteOptions(TypedDict, total=False):
     stub: bool
 
 
+@cache
+def _params_of(handler: AnyHandler) -> Any:
+    """Return the annotation of the second argument, which takes time to evaluate."""
+    return [*inspect.get_annotations(handler, eval_str=True).values()][1]
+
+
 HandlerT = TypeVar("HandlerT", bound=Callable[[Context, Any], Awaitable[object]])
 
 
@@ -253,7 +260,7 @@ class Router:
 
     def routes(self, settings: Settings) -> Iterator[Route]:
         for method, path, handler, options in self._declared:
-            _, params, *_ = inspect.get_annotations(handler, eval_str=True).values()
+            params = _params_of(handler)
             max_body = options.get("max_body")
             resolved = {"max_body": max_body(settings)} if callable(max_body) else {}
             yield Route(method, path, handler, params=params, **{**options, **resolved})
