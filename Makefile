@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 # file run in one worker, because they share fixtures.
 WORKERS := $(shell n=$$(( $$(nproc) * 3 )); [ $$n -lt 6 ] || n=6; echo $$n)
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Temporary files of the tests are in memory if it has room for them (8 GB), since databases wait for the disk at every commit.
+IN_MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 ] 2>/dev/null && [ "$$(sed -n 's/MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo)" -gt 12000000 ] && echo /dev/shm)
 INNER := tests/core tests/contracts tests/graph tests/timelines tests/tagcloud tests/streaming tests/test_outbox_runner.py tests/test_settings.py
 # Tests start hundreds of processes. With this variable set, each would compile every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -77,7 +79,7 @@ test:  ## run the checks and the first tier of the tests
 # The first collection caches the compiled tests, which each worker would otherwise compile.
 tests: tools  ## run the first tier of the tests, without the checks
 	@$(BIN)/python -m pytest --collect-only -qq > /dev/null 2>&1 || true
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+	@$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY)) $(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-all: setup check  ## run the checks and both tiers of the tests
 	@SHOAL_EXAMPLES=4 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "" --timeout 3600

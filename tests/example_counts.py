@@ -11,5 +11,5 @@ DEEP = _TIMES > 1
 
 
 def examples(usual: int, *, full: int = 0) -> int:
-    """Return the number of examples: `usual` in the first tier, a multiple of the larger of `usual` and `full` in the second."""
-    return max(usual, full) * _TIMES if DEEP else usual
+    """Return the number of examples: half of `usual` in the first tier, a multiple of `usual` or `full` in the second."""
+    return max(usual, full) * _TIMES if DEEP else (usual + 1) // 2
