@@ -76,9 +76,7 @@ test:  ## run the checks and the first tier of the tests
 	@$(MAKE) --no-print-directory --jobs=2 tools
 	@$(MAKE) --no-print-directory --jobs=2 check tests
 
-# The first collection caches the compiled tests, which each worker would otherwise compile.
 tests: tools  ## run the first tier of the tests, without the checks
-	@$(BIN)/python -m pytest --collect-only -qq > /dev/null 2>&1 || true
 	@$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY)) $(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-all: setup check  ## run the checks and both tiers of the tests

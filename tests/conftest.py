@@ -17,6 +17,7 @@ from scripts import sync_library
 from shoal import gazetteer
 from shoal.commands import authentication
 from shoal.gazetteer import Gazetteer
+from tests import fork_server
 from tests.cheap_hashes import REAL_HASHES, make_hashes_cheap
 from tests.cheap_starts import make_starts_cheap
 from tests.durations import Durations
@@ -72,6 +73,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Durations())
     if not hasattr(config, "workerinput") and config.getoption("tx", None):
         offer()
+        # Coverage has to start before the modules are imported.
+        if not config.getoption("cov_source", None):
+            fork_server.worker_arguments = config.args
 
 
 def pytest_collection_finish() -> None:

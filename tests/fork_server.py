@@ -21,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from execnet.gateway_io import popen_bootstrapline
+
 from tests.async_runner import at_a_desk
 from tests.engines.shutdown import at_the_end
 
@@ -31,12 +33,18 @@ _COMMAND = re.compile(
     rf"(?:prlimit\0--nofile=(?P<files>\d+)\0)?{re.escape(sys.executable)}\0(?P<options>(?:-P\0)?(?:-W\0ignore\0)?)-m\0"
     r"(?P<arguments>(?:shoal\.cli|(?P<confined>shoal\.media\.(?:worker|confined))"
     # The imports of the next version depend on each other.
-    r"|tests\.(?!upgrades\.)[\w.]+)(?:\0.*)?)",
+    r"|tests\.(?!upgrades\.)[\w.]+)(?:\0.*)?)"
+    # pytest-xdist starts a worker.
+    rf"|{re.escape(sys.executable)}\0-u\0(?P<worker>-c\0{re.escape(popen_bootstrapline)})",
     re.DOTALL,
 )
 """The commands that run in a fork. Their words are separated by zeros."""
 _SERVER = "tests.cheap_server"
 """The module that is imported before the fork for commands without memory limits."""
+_WORKERS = "tests.fork_workers"
+"""The module that is imported before the fork for workers of pytest-xdist."""
+worker_arguments: list[str] | None = None
+"""The arguments of pytest that name the tests; None if workers are started as usual."""
 _DETAILS = (
     *(
         "args",
@@ -67,12 +75,15 @@ class Forking(subprocess.Popen[Any]):
         words = [details["args"]] if isinstance(details["args"], str | bytes | os.PathLike) else details["args"]
         found = _COMMAND.fullmatch("\0".join(map(os.fsdecode, words)))
         special = [name for name in ("shell", "pass_fds", "gid", "gids", "uid") if details[name]]
+        if found is not None and found["worker"] and worker_arguments is None:
+            found = None
         if found is None or special or details["preexec_fn"] not in {None, at_a_desk}:
             super()._execute_child(*values)  # type: ignore[misc]
             return
+        template = (_WORKERS, *(worker_arguments or ())) if found["worker"] else (found["confined"] or _SERVER,)
         request = {
-            "options": found["options"].split("\0"),
-            "arguments": found["arguments"].split("\0"),
+            "options": (found["options"] or "").split("\0"),
+            "arguments": (found["worker"] or found["arguments"]).split("\0"),
             "files": found["files"],
             "environment": dict(os.environ if details["env"] is None else details["env"]),
             "cwd": str(Path(details["cwd"] or ".").absolute()),
@@ -81,13 +92,13 @@ class Forking(subprocess.Popen[Any]):
         pipes = [details[name] for name in ("p2cread", "c2pwrite", "errwrite")]
         try:
             descriptors = [number if pipe == -1 else pipe for number, pipe in enumerate(pipes)]
-            self.pid = _fork(found["confined"] or _SERVER, request, descriptors)
+            self.pid = _fork(template, request, descriptors)
             self._child_created = True
         finally:
             self._close_pipe_fds(*values[10:16])  # type: ignore[attr-defined]
 
 
-def _fork(module: str, request: Mapping[str, object], descriptors: Sequence[int]) -> int:
+def _fork(template: tuple[str, ...], request: Mapping[str, object], descriptors: Sequence[int]) -> int:
     """Return the process ID of a new fork, which becomes a child of this process."""
     # `fork_template.py` exits the parent of the fork at once; this process adopts the orphan.
     libc = ctypes.CDLL(None)
@@ -95,23 +106,23 @@ def _fork(module: str, request: Mapping[str, object], descriptors: Sequence[int]
     with _lock:
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         try:
-            connection = _template(module)
+            connection = _template(*template)
             socket.send_fds(connection, [len(body).to_bytes(4, "big")], descriptors)
             connection.sendall(body)
             pid = int.from_bytes(connection.recv(4), "big")
             if not pid:
-                raise OSError(f"no process was forked for {module}: see standard error")
+                raise OSError(f"no process was forked for {template[0]}: see standard error")
             return pid
         finally:
             libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 @functools.cache
-def _template(module: str) -> socket.socket:
+def _template(module: str, *arguments: str) -> socket.socket:
     """Start the process that forks, and return the connection to it. It exits when this process closes the connection."""
     ours, theirs = socket.socketpair()
     with theirs:
-        command = [sys.executable, "-m", "tests.fork_template", str(theirs.fileno()), module]
+        command = [sys.executable, "-m", "tests.fork_template", str(theirs.fileno()), module, *arguments]
         process = Interpreter(command, cwd=_ROOT, pass_fds=[theirs.fileno()])
     at_the_end.callback(process.wait)
     at_the_end.callback(ours.close)

@@ -87,7 +87,11 @@ def _run(request: Any, descriptors: Sequence[int]) -> None:
     module, *_ = sys.argv = request["arguments"]
     status = 1
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        if module == "-c":
+            sys.argv = ["-c"]
+            exec(request["arguments"][1], {"__name__": "__main__"})  # noqa: S102
+        else:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
