@@ -50,6 +50,15 @@ DEEP = {
     "tests/contracts/test_association_ranks.py::test_graph_assoc_ranks_match_plain_list_after_random_changes[dynamodb": (
         "random changes of each kind of list"
     ),
+    "tests/contracts/test_channels.py::test_update_log_reader_receives_every_message_in_order_or_gap[dynamodb]": (
+        "a thousand requests"
+    ),
+    "tests/contracts/test_graph.py::test_graph_assoc_ranges_matches_individual_assoc_range_calls[dynamodb-120]": (
+        "a thousand requests"
+    ),
+    "tests/contracts/test_graph.py::test_graph_inverse_operations_converge_in_any_order_and_with_repeats[dynamodb]": (
+        "a thousand requests"
+    ),
     "tests/contracts/test_graph_model.py::test_graph_random_commits_match_reference_model[cached-sharded-sqlite]": (
         "random commits on one more combination"
     ),
@@ -63,6 +72,8 @@ DEEP = {
     "tests/core/test_linear_time.py::test_text_parser_runs_in_time": (
         "one measurement for each function; the limits of requests bound all texts"
     ),
+    "tests/core/test_placement.py::test_media_directories_of_real": "places all names of the test data",
+    "tests/core/test_placement.py::test_shard_placement_spreads_real": "places all names of the test data",
     "tests/deploy/test_container.py::test_container_image": "builds and starts the container image",
     "tests/deploy/test_deploy_guide.py::test_deploy_guide_commands_set_up": "installs a server on a bare Debian",
     "tests/deploy/test_deploy_guide.py::test_deploy_guide_server_files_are_readable_only": "uses the installed server",
@@ -97,6 +108,7 @@ DEEP = {
     "tests/graph/test_sqlite.py::test_sqlite_event_log_survives_kill": (
         "kills writers at many moments; tests/faults kills a server with a log"
     ),
+    "tests/graph/test_use_case_requests.py": "a thousand requests; docs state their numbers",
     "tests/media/test_clips.py::test_media_upload_in_each_accepted_codec": "one conversion for each codec",
     "tests/media/test_clips.py::test_video_with_unsupported_format": "one conversion for each unsupported format",
     "tests/media/test_decoder.py::test_image_decoder_largest": "decodes the largest picture of each format",
@@ -114,12 +126,19 @@ DEEP = {
     "tests/study/test_independent_count.py::test_placement_study_figures_of_random_names": (
         "random names; the lists of the test data are counted too"
     ),
+    "tests/study/test_study_page.py": "repeats the commands of the page, which study all names of the test data",
     "tests/tagcloud/test_collector_takeover.py::test_tag_collector_killed_between_parts": (
         "kills a collector, for each store and transport"
     ),
     "tests/tagcloud/test_dynamodb.py::test_tag_cloud_write_killed_at_any_request": "stops a writer at each request",
     "tests/test_docs.py::test_planning_page_plans": "repeats each command of the planning page, which simulate large networks",
     "tests/test_docs_site.py": "builds the documentation site; tests/test_docs.py checks its pages",
+    "tests/test_examples.py::test_notice_board_example_returns_library_errors": (
+        "starts an example again; its first test uses the same routes"
+    ),
+    "tests/test_examples.py::test_notice_board_example_sends_live": "starts an example again; the streams have tests of their own",
+    "tests/test_examples.py::test_reading_club_example_refuses": "starts an example again; refusals have tests of their own",
+    "tests/test_examples.py::test_swap_example_refuses": "starts an example again; refusals have tests of their own",
     "tests/test_guestbook.py::test_django_example_with": "kills the owner of a shared file, for each worker start method",
     "tests/test_package.py::test_shoal_demo_of_installed": "makes a demo network with the installed package",
     "tests/test_shop_example.py::test_shop_demo_has_reviews": "makes the demo of the shop; the other tests use the shop without it",
@@ -140,6 +159,9 @@ DEEP = {
     "tests/upgrades/test_upgrade_sqlite.py::test_sqlite_upgrade_killed": "kills an upgrade at many moments",
     "tests/web/chromium/test_compose_photos.py::test_compose_page_with_photos_and_open_options_fits_the_window[1280]": (
         "the same page in a second width"
+    ),
+    "tests/web/chromium/test_compose_photos.py::test_compose_photos_pasted_or_dropped_are_uploaded[paste]": (
+        "the same upload by a second gesture"
     ),
     "tests/web/chromium/test_csp.py::test_content_security_policy_is_not_violated_by_refused": "every form, refused",
     "tests/web/chromium/test_every_page.py": "every page, for five kinds of viewers in two widths",
@@ -171,6 +193,10 @@ DEEP = {
     ),
     "tests/web/chromium/test_user_journeys.py": "a walk through all pages, in three kinds of browser",
     "tests/web/chromium/test_viewer.py::test_photo_viewer_is_accessible_and_fits_window[1280": "the same viewer in a second width",
+    "tests/web/chromium/test_viewer.py::test_photo_viewer_opens_and_closes_with_view_transition_unless_motion_is_reduced": (
+        "looks of the viewer; the other tests open and close it"
+    ),
+    "tests/web/chromium/test_viewer.py::test_photo_viewer_receives_clicks": "looks of the viewer; the other tests click in it",
     "tests/web/test_page_cache.py": "random changes between two reads of each page",
     "tests/web/test_page_cache_external_data.py::test_page_cache_that_does_not_compare": "verifies that the cache tests can fail",
     "tests/webhooks/test_kills.py::test_webhook_worker_killed_at_any_step_loses_no_event_and_keeps_order[dynamodb]": (

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import traceback
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import pytest
@@ -277,7 +277,8 @@ async def test_rabbitmq_user_without_permissions_raises_misconfigured_engine(
 @in_loop
 async def test_engine_tls_url_for_plaintext_port_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     # Redis does not answer the handshake.
-    monkeypatch.setitem(Nodes.__init__.__kwdefaults__, "connect_seconds", 2.0)
+    defaults: Any = Nodes.__init__.__kwdefaults__
+    monkeypatch.setitem(defaults, "connect_seconds", 2.0)
     redis_program, _ = servers.usual_redis()
     broker = await asyncio.to_thread(rabbitmq.node)
     database = f"{postgres.server().url}?sslmode=verify-full&sslrootcert={trusted().certificate}"

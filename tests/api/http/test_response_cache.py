@@ -18,9 +18,9 @@ from shoal.queries import home, trends
 from shoal.tagcloud import reader
 from tests.api.http.response_cache_scenario import HOME, FrontEnd, Story, differs, told
 from tests.api.in_memory_network import network_fixture
-from tests.example_counts import examples
+from tests.example_counts import DEEP, examples
 
-STEPS = 120
+STEPS = 120 if DEEP else 60
 
 
 async def unnoted(ask: Callable[[], Awaitable[Any]]) -> Any:

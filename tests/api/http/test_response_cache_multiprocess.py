@@ -22,11 +22,11 @@ from shoal.tagcloud.reader import TagCloud
 from tests.api.http.response_cache_scenario import HOME, FrontEnd, Story, differs, never_old, told
 from tests.api.http.test_response_cache import unnoted
 from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
-from tests.example_counts import examples
+from tests.example_counts import DEEP, examples
 from tests.flows.shared_network import SharedDatabases
 from tests.flows.test_multiprocess import counted
 
-STEPS = 60
+STEPS = 60 if DEEP else 30
 
 
 @contextlib.contextmanager

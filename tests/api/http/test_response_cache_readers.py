@@ -21,14 +21,14 @@ from shoal.multiprocess.shared_memory import SharedMemory
 from shoal.queries import home
 from tests.api.http.response_cache_scenario import HOME, FrontEnd, Story, differs, never_old, told
 from tests.api.in_memory_network import NetworkFixture, network_fixture
-from tests.example_counts import examples
+from tests.example_counts import DEEP, examples
 
 
 async def _no_connection(sock: socket.socket, _data: bytes) -> None:
     sock.close()
 
 
-STEPS = 120
+STEPS = 120 if DEEP else 60
 
 
 @contextlib.contextmanager

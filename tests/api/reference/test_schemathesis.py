@@ -31,7 +31,7 @@ from shoal.http.openapi import document_of
 from shoal.mastodon_api.routes import parts
 from shoal.settings import Settings
 from tests.api.in_memory_network import served
-from tests.example_counts import examples
+from tests.example_counts import DEEP, examples
 
 LEAST = examples(400, full=2_500)
 """Minimum number of requests in total."""
@@ -122,7 +122,8 @@ def test_api_operations_under_fuzzing_conform_to_openapi_document(
     visit: PageContext, operation: tuple[str, str]
 ) -> None:
     found = visit.operations[" ".join(operation)]
-    for mode in MODES:
+    # Invalid requests cost as much as valid ones, and are refused by the same code: the first tier sends them to a third.
+    for mode in MODES if DEEP or OPERATIONS.index(operation) % 3 == 0 else MODES[:1]:
         # No invalid request exists for an operation without input.
         with contextlib.suppress(hypothesis.errors.Unsatisfiable):
             explore(visit, found, mode, EACH, SEED)
