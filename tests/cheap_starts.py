@@ -22,7 +22,7 @@ _COMPILED = Path(__file__).resolve().parent.parent / ".pytest_cache" / "template
 def make_starts_cheap() -> None:
     """Share compiled templates and TLS contexts in this process."""
     _COMPILED.mkdir(parents=True, exist_ok=True)
-    # Templates take 0.1 seconds of processor time for each language and for each base path.
+    # Each language and each base path has an environment, which compiles all templates that it shows.
     cache = FileSystemBytecodeCache(str(_COMPILED))
     vars(rendering)["Environment"] = functools.partial(Environment, bytecode_cache=cache)
     # The certificates of the system take 0.03 seconds of processor time for each client.

@@ -139,6 +139,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         f"--web.listen-address=127.0.0.1:{port}",
     ]
     with served(folder / "shoal.db", SHOAL_METRICS_PORT=str(metrics)) as server, running(command, port, folder):
+        # It listens before it has loaded its storage.
+        until(lambda: httpx.get(f"http://127.0.0.1:{port}/-/ready", timeout=PATIENCE).status_code == 200)
         yield Prometheus(port, server)
 
 
