@@ -188,7 +188,7 @@ def checked_words(given: Iterable[str]) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(filter(None, typed)))
     _check_number("words", words, MAX_WORDS)
     for word in words:
-        if clause_of(word) is None:
+        if clause_of(_plain(word)) is None:
             raise InvalidInput(f"words: {word!r} has neither letters nor digits", field="words")
     return words
 
@@ -238,6 +238,16 @@ def with_state(rule: Rule, state: RuleState, now: int) -> Rule:
     return replace(rule, state=state)
 
 
+# Combining marks that any letter may have (Inherited) are accents, except the voiced sound marks of kana. Characters that are never
+# displayed (Default_Ignorable_Code_Point, Cf) could otherwise divide a word. The tokenizer, by which search indexes are stored,
+# removes only the usual ones.
+_UNSEEN = regex.compile(r"(?![\u3099\u309a])[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Script=Inherited}]")
+
+
+def _plain(text: str) -> str:
+    return text if text.isascii() else _UNSEEN.sub("", text)
+
+
 class _PhraseNode:
     __slots__ = ("found", "next", "opens")
 
@@ -256,7 +266,7 @@ class PhraseIndex:
         self._root = _PhraseNode()
 
     def add(self, phrase: str, owner: int) -> None:
-        clause = clause_of(phrase)
+        clause = clause_of(_plain(phrase))
         if clause is None:
             return
         node = self._root
@@ -272,7 +282,7 @@ class PhraseIndex:
         found: set[int] = set()
         if not (self._root.next or self._root.opens):
             return found
-        words = tokens_of(text)
+        words = tokens_of(_plain(text))
         for start in range(len(words)):
             node: _PhraseNode | None = self._root
             at = start
