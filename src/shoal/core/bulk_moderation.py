@@ -28,7 +28,7 @@ from shoal.core.text import check_tag, parse
 MAX_POSTS = 1_000
 """Maximum posts of a bulk action."""
 MAX_ACTIONS = 100
-"""Maximum stored bulk actions. Beyond that, the oldest finished ones are deleted, and can no longer be undone."""
+"""Maximum stored bulk actions. Beyond that, the oldest previews are deleted first. A deleted action cannot be undone."""
 PREVIEW_MS = 86_400_000
 """For how long a preview can be applied, in milliseconds."""
 
