@@ -130,17 +130,21 @@ async def test_bulk_action_has_one_audit_entry_and_undo_another(store: str, tmp_
 async def test_undo_leaves_posts_that_were_hidden_or_changed_otherwise(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         (ann,) = await register(shoal, "ann")
-        before, revealed, edited, deleted, plain = await posted(ann, *(f"spam {n}" for n in range(5)))
+        before, revealed, again, edited, deleted, plain = await posted(ann, *(f"spam {n}" for n in range(6)))
         await shoal.hide(before)
         action = await applied(shoal, BulkQuery(words=("spam",)))
         assert before.id not in action.post_ids
         await shoal.reveal(revealed)
         await shoal.hide(revealed)
+        await shoal.hide(again)
+        (entry, *_) = (await shoal.moderation.audit_log()).entries
+        assert (entry.entry.verb, entry.entry.target_id) == (AuditVerb.POST_HIDDEN, again.id)
         await ann.update(edited, "spam, edited")
         await ann.delete(deleted)
         await shoal.bulk_moderation.undo(action.id)
-        found = {post.id: bool(post.hidden) for post in await reread(shoal, (before, revealed, edited, deleted, plain))}
-        assert found == {before.id: True, revealed.id: True, edited.id: False, plain.id: False}
+        all_ = (before, revealed, again, edited, deleted, plain)
+        found = {post.id: bool(post.hidden) for post in await reread(shoal, all_)}
+        assert found == {before.id: True, revealed.id: True, again.id: True, edited.id: False, plain.id: False}
         await assert_consistent(shoal)
 
 
