@@ -85,6 +85,17 @@ def test_phrase_with_invisible_characters_or_accents_matches(between: str) -> No
     assert matches(rule(words=(f"cas{between}ino",)), candidate("casino"))
 
 
+@pytest.mark.parametrize("text", ["саsino", "CАSINО", "ᴄasino", "ᴄᴀꜱɪɴᴏ", "cαsinο", "сᴀѕіnо"])
+def test_phrase_with_letters_of_another_script_among_latin_ones_matches(text: str) -> None:
+    assert matches(rule(words=("casino",)), candidate(f"a {text}!"))
+    assert matches(rule(words=(text,)), candidate("casino"))
+
+
+def test_word_wholly_in_another_script_matches_no_latin_word() -> None:
+    assert not matches(rule(words=("cop",)), candidate("сор"))
+    assert matches(rule(words=("сор",)), candidate("СОР"))
+
+
 def test_voiced_kana_are_other_letters_in_both_normalization_forms() -> None:
     assert matches(rule(words=("\u304c",)), candidate("\u304b\u3099"))
     assert not matches(rule(words=("\u304b",)), candidate("\u304b\u3099"))

@@ -1,8 +1,9 @@
 """Moderation rules without code: conditions on new posts, edits, profiles and uploads, each rule with an action.
 
 A rule applies if all of its conditions are met. Words and phrases are compared as in search (`core/tokenizer.py`): whole words,
-without case, accents and invisible characters. The rules are compiled into one index of phrases and one of domains, so checking a
-text takes time linear in its length, regardless of the number of rules. Only armed rules have an effect.
+without case, accents and invisible characters. In a word with Latin letters, letters of other scripts count as the Latin letters
+that they look like. The rules are compiled into one index of phrases and one of domains, so checking a text takes time linear in
+its length, regardless of the number of rules. Only armed rules have an effect.
 """
 
 from __future__ import annotations
@@ -248,6 +249,19 @@ def _plain(text: str) -> str:
     return text if text.isascii() else _UNSEEN.sub("", text)
 
 
+_SMALL_CAPITALS = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz")
+_LOOK_ALIKES = str.maketrans("авьсԁеһніјкӏмпорԛгѕтѵԝхуαβεηικμνορτυχγζ", "abbcdehhijklmnopqrstvwxyabenikmvoptuxyz")
+"""Cyrillic and Greek letters, and the Latin letters that they look like in a word of Latin letters."""
+_LATIN = re.compile("[a-z]")
+
+
+def _latin(word: str) -> str:
+    if word.isascii():
+        return word
+    word = word.translate(_SMALL_CAPITALS)
+    return word.translate(_LOOK_ALIKES) if _LATIN.search(word) else word
+
+
 class _PhraseNode:
     __slots__ = ("found", "next", "opens")
 
@@ -271,7 +285,7 @@ class PhraseIndex:
             return
         node = self._root
         for word in clause.words[:-1] if clause.open else clause.words:
-            node = node.next.setdefault(word, _PhraseNode())
+            node = node.next.setdefault(_latin(word), _PhraseNode())
         if clause.open:
             node.opens.setdefault(clause.words[-1], set()).add(owner)
         else:
@@ -282,7 +296,7 @@ class PhraseIndex:
         found: set[int] = set()
         if not (self._root.next or self._root.opens):
             return found
-        words = tokens_of(_plain(text))
+        words = [_latin(word) for word in tokens_of(_plain(text))]
         for start in range(len(words)):
             node: _PhraseNode | None = self._root
             at = start
