@@ -447,6 +447,15 @@ async def test_pictures_of_hidden_posts_are_listed_as_removed_until_the_post_is_
         await assert_consistent(shoal)
 
 
+def test_bulk_query_that_is_too_large_is_refused() -> None:
+    letter = "e" + "\u0335" * 6
+    words = tuple(f"{n} " + letter * 90 for n in range(200))
+    with pytest.raises(InvalidInput, match="at most 200000 bytes") as refused:
+        BulkQuery(words=words).checked()
+    assert refused.value.field == "query"
+    assert BulkQuery(words=words[:100]).checked().words == words[:100]
+
+
 def test_bulk_action_is_a_stored_object_with_its_query() -> None:
     query = BulkQuery(words=(" Spam  now ",), tag="#Reef", member_id=3).checked()
     assert (query.words, query.tag) == (("Spam now",), "reef")
