@@ -72,6 +72,35 @@ def test_phrase_in_another_spelling_matches(phrase: str, text: str) -> None:
     assert matches(rule(words=(phrase,)), candidate(text))
 
 
+_UNSEEN = (
+    "\ufeff\u2061\u2064\u180b\u180e\u115f\u3164\uffa0\u17b4"
+    "\u061c\u202a\u2066\u206a\ufff9\u200b\u00ad\U000e0020\U000e0100\U0001d173"
+)
+
+
+@pytest.mark.parametrize("between", [*_UNSEEN, *"\u0301\u0338\u1ab0\u1dc4\u20d0\ufe20"])
+def test_phrase_with_invisible_characters_or_accents_matches(between: str) -> None:
+    text = f"a free ca{between}si{between}no!"
+    assert matches(rule(words=("free casino",)), candidate(text))
+    assert matches(rule(words=(f"cas{between}ino",)), candidate("casino"))
+
+
+@pytest.mark.parametrize("text", ["саsino", "CАSINО", "ᴄasino", "ᴄᴀꜱɪɴᴏ", "cαsinο", "сᴀѕіnо"])
+def test_phrase_with_letters_of_another_script_among_latin_ones_matches(text: str) -> None:
+    assert matches(rule(words=("casino",)), candidate(f"a {text}!"))
+    assert matches(rule(words=(text,)), candidate("casino"))
+
+
+def test_word_wholly_in_another_script_matches_no_latin_word() -> None:
+    assert not matches(rule(words=("cop",)), candidate("сор"))
+    assert matches(rule(words=("сор",)), candidate("СОР"))
+
+
+def test_voiced_kana_are_other_letters_in_both_normalization_forms() -> None:
+    assert matches(rule(words=("\u304c",)), candidate("\u304b\u3099"))
+    assert not matches(rule(words=("\u304b",)), candidate("\u304b\u3099"))
+
+
 @pytest.mark.parametrize(
     ("phrase", "text"),
     [("ass", "a classic"), ("cafe noir", "noir cafe"), ("cafe noir", "cafe au noir"), ("本日", "日本"), ("ab", "a b")],

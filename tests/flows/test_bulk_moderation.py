@@ -24,7 +24,7 @@ from shoal.core.bulk_moderation import MAX_ACTIONS, PREVIEW_MS, BulkAction, Bulk
 from shoal.core.errors import Gone, InvalidInput, NotFound, Unavailable, Unfit
 from shoal.core.events import BulkActionDue
 from shoal.core.ids import EPOCH_MS, compose, shard_of
-from shoal.core.model import Post
+from shoal.core.model import Post, Visibility
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.payloads.moderation import removed_pictures
 from shoal.graph.schema import BULK_CHANGED
@@ -130,17 +130,21 @@ async def test_bulk_action_has_one_audit_entry_and_undo_another(store: str, tmp_
 async def test_undo_leaves_posts_that_were_hidden_or_changed_otherwise(store: str, tmp_path: Path) -> None:
     async with opened(store, tmp_path) as shoal:
         (ann,) = await register(shoal, "ann")
-        before, revealed, edited, deleted, plain = await posted(ann, *(f"spam {n}" for n in range(5)))
+        before, revealed, again, edited, deleted, plain = await posted(ann, *(f"spam {n}" for n in range(6)))
         await shoal.hide(before)
         action = await applied(shoal, BulkQuery(words=("spam",)))
         assert before.id not in action.post_ids
         await shoal.reveal(revealed)
         await shoal.hide(revealed)
+        await shoal.hide(again)
+        (entry, *_) = (await shoal.moderation.audit_log()).entries
+        assert (entry.entry.verb, entry.entry.target_id) == (AuditVerb.POST_HIDDEN, again.id)
         await ann.update(edited, "spam, edited")
         await ann.delete(deleted)
         await shoal.bulk_moderation.undo(action.id)
-        found = {post.id: bool(post.hidden) for post in await reread(shoal, (before, revealed, edited, deleted, plain))}
-        assert found == {before.id: True, revealed.id: True, edited.id: False, plain.id: False}
+        all_ = (before, revealed, again, edited, deleted, plain)
+        found = {post.id: bool(post.hidden) for post in await reread(shoal, all_)}
+        assert found == {before.id: True, revealed.id: True, again.id: True, edited.id: False, plain.id: False}
         await assert_consistent(shoal)
 
 
@@ -368,6 +372,54 @@ async def test_old_preview_cannot_be_applied_and_is_deleted(monkeypatch: pytest.
         assert MAX_ACTIONS == 100
 
 
+@in_loop
+async def test_many_previews_delete_no_action_that_can_be_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_moderation, "MAX_ACTIONS", 3)
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        spam = await posted(ann, "spam")
+        action = await applied(shoal, BulkQuery(words=("spam",)))
+        previews = [(await shoal.bulk_moderation.preview(BulkQuery(words=("ham",)), "hide")).action for _ in range(5)]
+        stored = [each.id for each in await shoal.bulk_moderation.all()]
+        assert stored == [previews[4].id, previews[3].id, action.id]
+        await shoal.bulk_moderation.undo(action.id)
+        assert not any(post.hidden for post in await reread(shoal, spam))
+        for word in ("eggs", "toast", "beans"):
+            await applied(shoal, BulkQuery(words=(word,)))
+        # Undone actions are deleted before applied ones, and of these the oldest.
+        assert action.id not in [each.id for each in await shoal.bulk_moderation.all()]
+        last = await applied(shoal, BulkQuery(words=("tea",)))
+        stored = [each.id for each in await shoal.bulk_moderation.all()]
+        assert (len(stored), stored[0]) == (3, last.id)
+        await assert_consistent(shoal)
+
+
+@in_loop
+async def test_bulk_action_shows_no_text_of_a_post_that_is_private_since() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        first, second = await posted(ann, "spam one", "spam two")
+        preview = await shoal.bulk_moderation.preview(BulkQuery(words=("spam",)), "hide")
+        await posts.update(
+            shoal.network.writes, ann.id, second.id, posts.Draft(text="secret"), visibility=Visibility.DIRECT
+        )
+        shown = await shoal.bulk_moderation.show(preview.action.id)
+        assert [(each.post_id, each.text) for each in shown.examples] == [(first.id, "spam one")]
+
+
+@in_loop
+async def test_bulk_selection_beyond_its_time_covers_the_posts_that_it_read() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        made = await posted(ann, *(f"spam {n}" for n in range(4)))
+        query = BulkQuery(member_id=ann.id)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(queries, "_PAGE", 2)
+            found = await queries.select(shoal.network.store, query, "hide", seconds=0)
+        assert found.post_ids == [made[3].id, made[2].id]
+        assert found.reached > 0
+
+
 @pytest.mark.parametrize("store", STORES)
 @in_loop
 async def test_pictures_of_hidden_posts_are_listed_as_removed_until_the_post_is_revealed(
@@ -393,6 +445,15 @@ async def test_pictures_of_hidden_posts_are_listed_as_removed_until_the_post_is_
         await ann.delete(post)
         assert await removed_pictures(shoal.network.store) == [one.blurhash]
         await assert_consistent(shoal)
+
+
+def test_bulk_query_that_is_too_large_is_refused() -> None:
+    letter = "e" + "\u0335" * 6
+    words = tuple(f"{n} " + letter * 90 for n in range(200))
+    with pytest.raises(InvalidInput, match="at most 200000 bytes") as refused:
+        BulkQuery(words=words).checked()
+    assert refused.value.field == "query"
+    assert BulkQuery(words=words[:100]).checked().words == words[:100]
 
 
 def test_bulk_action_is_a_stored_object_with_its_query() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from shoal import Shoal
 from shoal.admin.moderation_rules import RuleBook
+from shoal.app.network import open_network
 from shoal.commands import moderation_rules, posts
 from shoal.commands.polls import PollDraft
 from shoal.core.audit import AuditVerb
@@ -19,6 +21,9 @@ from shoal.core.ids import compose, shard_of
 from shoal.core.moderation_rules import DAY_MS, Conditions, Rule, RuleDraft, RuleState
 from shoal.core.publishing import Candidate, MediaFacts
 from shoal.graph.contract import Store
+from shoal.queries import moderation_rules as module
+from shoal.queries.moderation_rules import dry_run
+from shoal.settings import build
 from tests.async_runner import in_loop, run
 from tests.flows.members import register
 from tests.flows.test_bulk_moderation import chart
@@ -118,6 +123,76 @@ async def test_dry_run_reports_hits_without_any_effect() -> None:
                 await shoal.moderation_rules.dry_run(days=days)
         with pytest.raises(NotFound):
             await shoal.moderation_rules.dry_run([99])
+
+
+@pytest.mark.parametrize("direct", [False, True])
+@in_loop
+async def test_dry_run_leaves_out_direct_posts_unless_new_ones_are_checked(direct: bool) -> None:
+    async with open_network(build(store="memory://", media="memory://", moderation_direct=direct)) as network:
+        shoal = Shoal(network)
+        ann, ben = await register(shoal, "ann", "ben")
+        secret = await ann.create("spam for @ben", visibility="direct")
+        await ben.create("ham")
+        await shoal.moderation_rules.create(draft())
+        report = await shoal.moderation_rules.dry_run(days=1)
+        assert [hit.id for hit in report.rules[0].newest] == ([secret.id] if direct else [])
+        assert (report.posts, report.hits) == (1 + direct, direct)
+
+
+@in_loop
+async def test_dry_run_shows_no_texts_of_uploads() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, _ben = await register(shoal, "ann", "ben")
+        await ann.create("@ben", media=[await ann.upload(chart(1), description="secret spam")], visibility="direct")
+        await shoal.moderation_rules.create(
+            RuleDraft(name="Uploads", conditions=Conditions(words=("spam",)), kinds=("media",))
+        )
+        report = await shoal.moderation_rules.dry_run(days=1)
+        assert [(hit.kind, hit.text) for hit in report.rules[0].newest] == [("media", "")]
+
+
+@in_loop
+async def test_dry_run_of_long_texts_lets_other_tasks_run() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        for n in range(3):
+            await ann.create(f"post {n}", data="ä " * 15_000)
+        await shoal.moderation_rules.create(draft(words=("a " * 49 + "b",)))
+        turns = 0
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(take_turns())
+        report = await shoal.moderation_rules.dry_run(days=1)
+        other.cancel()
+        assert (report.posts, report.hits) == (3, 0)
+        # Without a thread, there are fewer turns than objects read.
+        assert turns > 100
+
+
+@in_loop
+async def test_dry_run_beyond_its_time_reports_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        for n in range(5):
+            await ann.create(f"spam {n}")
+            await asyncio.sleep(0.002)
+        rule = await shoal.moderation_rules.create(draft())
+        now = shoal.network.writes.new_id.now()
+        whole = await dry_run(shoal.network.store, [rule], 1, now)
+        assert (whole.complete, whole.hits) == (True, 5)
+        none = await dry_run(shoal.network.store, [rule], 1, now, seconds=0)
+        assert (none.complete, none.posts, none.since) == (False, 0, now)
+        ticks = iter(range(1_000))
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+        part = await dry_run(shoal.network.store, [rule], 1, now, seconds=4)
+        oldest = part.rules[0].newest[-1]
+        assert (part.complete, part.posts, part.hits) == (False, 3, 3)
+        assert part.since in {oldest.at, oldest.at + 1}
 
 
 @in_loop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import time
 from collections import Counter
@@ -22,7 +23,7 @@ from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.errors import Held, Rejected
 from shoal.core.ids import shard_of
-from shoal.core.model import Media, MediaKind, ScheduledPost
+from shoal.core.model import Media, MediaKind, Post, ScheduledPost
 from shoal.core.moderation_rules import Conditions, RuleDraft
 from shoal.core.photo_details import PhotoDetails
 from shoal.core.publishing import HeldKind
@@ -269,6 +270,15 @@ async def test_armed_rule_on_bursts_holds_the_next_post_but_no_edit_of_the_last(
         await ann.update(written[-1], "post, edited")
         with pytest.raises(Held):
             await ann.create("post 4")
+
+
+@in_loop
+async def test_armed_rule_on_bursts_counts_concurrent_posts() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        await arm(shoal, more_posts_than=3, reason="slowly")
+        made = await asyncio.gather(*(ann.create(f"post {n}") for n in range(10)), return_exceptions=True)
+        assert Counter(type(each) for each in made) == {Post: 3, Rejected: 7}
 
 
 @in_loop

@@ -11,7 +11,7 @@ from shoal.commands import bulk_moderation
 from shoal.commands.context import Writes
 from shoal.core.bulk_moderation import VERBS, BulkAction, BulkQuery, Verb
 from shoal.core.errors import InvalidInput
-from shoal.core.model import Post
+from shoal.core.model import OPEN, Post
 from shoal.core.text import plain_excerpt
 from shoal.graph.access import get_object, members_by_id, objects_of
 from shoal.graph.contract import Reader, Store
@@ -32,7 +32,7 @@ class BulkExample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """A bulk action with the newest 20 of its posts."""
+    """A bulk action with the newest 20 of its posts, without those that are no longer public or unlisted."""
 
     action: BulkAction
     examples: list[BulkExample]
@@ -53,7 +53,8 @@ async def preview(store: Store, writes: Writes, query: BulkQuery, verb: Verb) ->
 
 
 async def shown(graph: Reader, action: BulkAction) -> BulkPreview:
-    posts = await objects_of(graph, Post, action.post_ids[:EXAMPLES])
+    found = await objects_of(graph, Post, action.post_ids[:EXAMPLES])
+    posts = [post for post in found if post.visibility in OPEN]
     members = await members_by_id(graph, list({post.author_id for post in posts}))
     examples = [
         BulkExample(

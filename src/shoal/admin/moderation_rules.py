@@ -101,7 +101,7 @@ async def try_rules(store: Store, writes: Writes, rule_ids: Sequence[int], days:
     """
     stored = await moderation_rules.stored(writes.graph)
     rules = [stored.rule(rule_id) for rule_id in dict.fromkeys(rule_ids)] or list(stored.rules)
-    report = await dry_run(store, rules, days, writes.new_id.now())
+    report = await dry_run(store, rules, days, writes.new_id.now(), direct=writes.checks.direct)
     for hits in report.rules:
         await moderation_rules.record_dry_run(writes, hits.rule, report.recorded(hits))
     return report

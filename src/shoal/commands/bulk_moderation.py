@@ -1,11 +1,13 @@
 """Bulk moderation: create previews, and apply or undo them. Consumers change the posts (`consumers/bulk_moderation.py`).
 
-Applying commits one entry of the audit log, and undoing another. Stored actions are limited: the oldest are deleted for new ones.
+Applying commits one entry of the audit log, and undoing another. Stored actions are limited: for a new one, the oldest preview is
+deleted, or the oldest action if there is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -13,7 +15,7 @@ from shoal.commands.audit import note
 from shoal.commands.context import Writes, add_node
 from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
 from shoal.core.bulk_moderation import MAX_ACTIONS, MAX_POSTS, PREVIEW_MS, BulkAction, BulkQuery, BulkState, Verb
-from shoal.core.errors import Gone, InvalidInput, Unfit
+from shoal.core.errors import Gone, InvalidInput, NotFound, Unfit
 from shoal.core.events import BulkActionDue
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.graph.access import get_object, objects_of
@@ -22,7 +24,8 @@ from shoal.graph.contract import Batch, Cursor, Reader
 from shoal.graph.schema import BULK_ACTIONS, EVERYBODY
 
 _SHARD = shard_of(EVERYBODY)
-_FINISHED = {BulkState.PREVIEW, BulkState.APPLIED, BulkState.UNDONE}
+_FINISHED = (BulkState.PREVIEW, BulkState.UNDONE, BulkState.APPLIED)
+"""The states in which an action may be deleted, first those that are deleted first."""
 
 
 async def create(
@@ -52,13 +55,16 @@ async def create(
 
 
 async def _delete_oldest(writes: Writes) -> None:
-    """Delete the previews that have expired, and the oldest finished actions beyond the maximum."""
+    """Delete the previews that have expired, and finished actions beyond the maximum: previews first, and each the oldest first."""
     actions = await stored(writes.graph)
     now = writes.new_id.now()
-    for position, action in enumerate(actions, 1):
-        stale = action.state is BulkState.PREVIEW and _expired(action, now)
-        if stale or (position >= MAX_ACTIONS and action.state in _FINISHED):
-            await _change(writes, action.id, _FINISHED, lambda each: replace(each, state=BulkState.DELETING), None)
+    gone = [action for action in actions if action.state is BulkState.PREVIEW and _expired(action, now)]
+    others = [action for action in actions if action.state in _FINISHED and action not in gone]
+    others.sort(key=lambda action: (_FINISHED.index(action.state), action.id))
+    for action in (*gone, *others[: max(0, len(actions) - len(gone) - MAX_ACTIONS + 1)]):
+        # Only from the state that was read, so that a preview that is applied concurrently stays.
+        with suppress(NotFound, Unfit):
+            await _change(writes, action.id, {action.state}, lambda each: replace(each, state=BulkState.DELETING), None)
 
 
 async def stored(graph: Reader) -> list[BulkAction]:

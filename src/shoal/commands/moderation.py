@@ -22,7 +22,7 @@ from shoal.graph.access import get_object
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.member_lookup import login_of
-from shoal.graph.payloads.moderation import moderated_batch
+from shoal.graph.payloads.moderation import bulk_marks, moderated_batch
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
 
 _MAX_TOKENS = 10_000
@@ -42,7 +42,7 @@ async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
     async def attempt() -> Post:
         post = await get_object(writes.graph, Post, post_id)
         why = post.hidden | HIDDEN_BY_MODERATION if hidden else post.hidden & ~HIDDEN_BY_MODERATION
-        if why == post.hidden:
+        if why == post.hidden and not (hidden and await bulk_marks(writes.graph, post.id, "hide")):
             return post
         now = writes.new_id(shard_of(post.author_id))
         after, batch = await moderated_batch(writes.graph, post, hidden=hidden, now=now, at=writes.new_id.now())

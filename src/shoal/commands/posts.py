@@ -7,6 +7,7 @@ to the object that the first commit created.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Literal
 
@@ -230,10 +231,16 @@ async def create(
         return await add_node(writes, shard, lambda new_id: build(new_id, media, decision))
 
     try:
-        return await with_media(writes, author_id, content["media"], attempt)
+        async with nullcontext() if approved else _one_by_one(writes, author_id):
+            return await with_media(writes, author_id, content["media"], attempt)
     except KeyTaken as error:
         # Of two concurrent requests with one idempotency key, both return the post of the first.
         return _written(await first_made(writes, shard, error.id))
+
+
+def _one_by_one(writes: Writes, author_id: int) -> AbstractAsyncContextManager[None]:
+    """Return a lock under which a post is checked and committed, because rules count the author's posts; none without rules."""
+    return writes.locks.of((f"posts of {author_id}",)) if writes.checks.rules else nullcontext()
 
 
 async def _allowed(_media: Sequence[Media]) -> Decision:

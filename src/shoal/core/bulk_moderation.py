@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from shoal.core.errors import InvalidInput
 from shoal.core.model import HIDDEN_BY_MODERATION, OPEN, Node, Post
 from shoal.core.moderation_rules import (
+    MAX_BYTES,
     DomainIndex,
     PhraseIndex,
     PictureIndex,
@@ -28,7 +29,7 @@ from shoal.core.text import check_tag, parse
 MAX_POSTS = 1_000
 """Maximum posts of a bulk action."""
 MAX_ACTIONS = 100
-"""Maximum stored bulk actions. Beyond that, the oldest finished ones are deleted, and can no longer be undone."""
+"""Maximum stored bulk actions. Beyond that, the oldest previews are deleted first. A deleted action cannot be undone."""
 PREVIEW_MS = 86_400_000
 """For how long a preview can be applied, in milliseconds."""
 
@@ -72,6 +73,10 @@ class BulkQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
         if not (found.words or found.domains or found.tag or found.member_id or found.media_id):
             raise InvalidInput("query: at least one of words, domains, tag, member and media", field="query")
+        if (size := sum(len(text.encode()) for text in (*found.words, *found.domains))) > MAX_BYTES:
+            raise InvalidInput(
+                f"query: at most {MAX_BYTES} bytes of words and domains (got {size}): use fewer", field="query"
+            )
         if found.until and found.since >= found.until:
             raise InvalidInput("since: must be before until", field="since")
         if found.likeness not in get_args(PictureMatch) or not found.likeness:

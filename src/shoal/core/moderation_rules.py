@@ -1,8 +1,9 @@
 """Moderation rules without code: conditions on new posts, edits, profiles and uploads, each rule with an action.
 
 A rule applies if all of its conditions are met. Words and phrases are compared as in search (`core/tokenizer.py`): whole words,
-without case, accents and invisible characters. The rules are compiled into one index of phrases and one of domains, so checking a
-text takes time linear in its length, regardless of the number of rules. Only armed rules have an effect.
+without case, accents and invisible characters. In a word with Latin letters, letters of other scripts count as the Latin letters
+that they look like. The rules are compiled into one index of phrases and one of domains, so checking a text takes time linear in
+its length, regardless of the number of rules. Only armed rules have an effect.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ def checked_words(given: Iterable[str]) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(filter(None, typed)))
     _check_number("words", words, MAX_WORDS)
     for word in words:
-        if clause_of(word) is None:
+        if clause_of(_plain(word)) is None:
             raise InvalidInput(f"words: {word!r} has neither letters nor digits", field="words")
     return words
 
@@ -238,6 +239,29 @@ def with_state(rule: Rule, state: RuleState, now: int) -> Rule:
     return replace(rule, state=state)
 
 
+# Combining marks that any letter may have (Inherited) are accents, except the voiced sound marks of kana. Characters that are never
+# displayed (Default_Ignorable_Code_Point, Cf) could otherwise divide a word. The tokenizer, by which search indexes are stored,
+# removes only the usual ones.
+_UNSEEN = regex.compile(r"(?![\u3099\u309a])[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Script=Inherited}]")
+
+
+def _plain(text: str) -> str:
+    return text if text.isascii() else _UNSEEN.sub("", text)
+
+
+_SMALL_CAPITALS = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz")
+_LOOK_ALIKES = str.maketrans("авьсԁеһніјкӏмпорԛгѕтѵԝхуαβεηικμνορτυχγζ", "abbcdehhijklmnopqrstvwxyabenikmvoptuxyz")
+"""Cyrillic and Greek letters, and the Latin letters that they look like in a word of Latin letters."""
+_LATIN = re.compile("[a-z]")
+
+
+def _latin(word: str) -> str:
+    if word.isascii():
+        return word
+    word = word.translate(_SMALL_CAPITALS)
+    return word.translate(_LOOK_ALIKES) if _LATIN.search(word) else word
+
+
 class _PhraseNode:
     __slots__ = ("found", "next", "opens")
 
@@ -256,12 +280,12 @@ class PhraseIndex:
         self._root = _PhraseNode()
 
     def add(self, phrase: str, owner: int) -> None:
-        clause = clause_of(phrase)
+        clause = clause_of(_plain(phrase))
         if clause is None:
             return
         node = self._root
         for word in clause.words[:-1] if clause.open else clause.words:
-            node = node.next.setdefault(word, _PhraseNode())
+            node = node.next.setdefault(_latin(word), _PhraseNode())
         if clause.open:
             node.opens.setdefault(clause.words[-1], set()).add(owner)
         else:
@@ -272,7 +296,7 @@ class PhraseIndex:
         found: set[int] = set()
         if not (self._root.next or self._root.opens):
             return found
-        words = tokens_of(text)
+        words = [_latin(word) for word in tokens_of(_plain(text))]
         for start in range(len(words)):
             node: _PhraseNode | None = self._root
             at = start

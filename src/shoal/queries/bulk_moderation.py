@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ from shoal.queries.moderation import SEARCH_SCANS, newest_objects
 _PAGE = 500
 _MOST_PAGES = 40
 """Maximum pages of a list that are read."""
+_SECONDS = 30.0
+"""Time after which a selection ends: a moderator waits for it."""
 
 
 class Selection(NamedTuple):
@@ -33,10 +36,10 @@ class Selection(NamedTuple):
     millisecond before may be selected, too: a query `until` this time selects the others."""
 
 
-async def select(store: Store, query: BulkQuery, verb: Verb) -> Selection:
+async def select(store: Store, query: BulkQuery, verb: Verb, *, seconds: float = _SECONDS) -> Selection:
     """Return up to 1,000 posts that match a query and that the action would change, newest first.
 
-    Raises `InvalidInput` for an invalid query, and `NotFound` for unknown media.
+    After `seconds`, no further posts are read. Raises `InvalidInput` for an invalid query, and `NotFound` for unknown media.
     """
     query = query.checked()
     if query.media_id:
@@ -46,7 +49,7 @@ async def select(store: Store, query: BulkQuery, verb: Verb) -> Selection:
         query = replace(query, blurhash=media.blurhash)
     matcher = BulkMatcher(query, verb)
     found: list[int] = []
-    read, reached = 0, 0
+    read, reached, until = 0, 0, time.monotonic() + seconds
     async for low, posts in _posts(store, query):
         read += len(posts)
         reached = low
@@ -55,7 +58,8 @@ async def select(store: Store, query: BulkQuery, verb: Verb) -> Selection:
             matching = matching[: MAX_POSTS - len(found)]
             return Selection(query, [*found, *matching], read, milliseconds_of([*found, *matching][-1]) + 1)
         found += matching
-        await asyncio.sleep(0)
+        if time.monotonic() > until:
+            break
     return Selection(query, found, read, reached)
 
 
@@ -81,7 +85,8 @@ async def _posts(store: Store, query: BulkQuery) -> AsyncGenerator[tuple[int, li
 
 
 async def _matching(store: Store, matcher: BulkMatcher, posts: Sequence[Post]) -> list[int]:
-    candidates = [post for post in posts if matcher.may_match(post)]
+    # In a thread, because many long texts take seconds, in which the event loop must answer others.
+    candidates = await asyncio.to_thread(lambda: [post for post in posts if matcher.may_match(post)])
     if not matcher.query.media_id:
         return [post.id for post in candidates]
     media = await store.obj_get(list({id_ for post in candidates for id_ in post.media}))

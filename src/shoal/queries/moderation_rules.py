@@ -1,12 +1,14 @@
 """Dry runs of moderation rules over stored posts, profiles and uploads: what a rule would have held or rejected.
 
-A dry run reads a bounded part of the network, from the newest object back, and reports how far it came. Content is checked as it is
-now, with the age and the number of posts that its member had then. Posts that were rejected or deleted meanwhile are missing.
+A dry run reads a bounded part of the network, from the newest object back, for a limited time, and reports how far back it got.
+Content is checked as it is now, with the age and the number of posts that its member had then. Posts that were rejected or deleted
+since are missing. Direct posts are left out, unless new ones are checked too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +20,7 @@ from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import floor_at, milliseconds_of
-from shoal.core.model import HIDDEN_BY_MODERATION, OPEN, Media, Member, Poll, Post, Role
+from shoal.core.model import HIDDEN_BY_MODERATION, OPEN, Media, Member, Poll, Post, Role, Visibility
 from shoal.core.moderation_rules import (
     BURST_SECONDS,
     DAY_MS,
@@ -38,7 +40,9 @@ from shoal.queries.moderation import SEARCH_SCANS, newest_objects
 MAX_DAYS = 90
 EXAMPLES = 20
 _CHUNK = 200
-"""Objects that are checked together: the event loop runs other tasks in between."""
+"""Objects that are read and checked together."""
+_SECONDS = 30.0
+"""Maximum duration of a dry run: an admin waits for it, and long texts take up to a second each."""
 _EXCERPT = 200
 _HISTORY_DAYS = 90
 _HISTORY_POSTS = 100
@@ -55,7 +59,7 @@ class RuleHit(msgspec.Struct, frozen=True, kw_only=True):
     member_name: str
     at: int
     text: str
-    """The beginning of the text; empty for a post that is not public or unlisted."""
+    """The beginning of the text; empty for an upload, and for a post that is not public or unlisted."""
     trusted: bool
     """Whether the member has a role, or has posted for long: the hit may be a mistake."""
     hidden: bool
@@ -116,6 +120,10 @@ class _Run:
     """The state of a dry run. Objects are added from the newest to the oldest."""
 
     rules: CompiledRules
+    direct: bool
+    """Whether direct posts are checked."""
+    until: float
+    """The time (monotonic) after which nothing more is checked."""
     posted: dict[int, list[int]] = field(default_factory=dict)
     """Ids of the posts read so far, by author, newest first."""
     checked: dict[HeldKind, int] = field(default_factory=lambda: dict.fromkeys(("post", "profile", "media"), 0))
@@ -125,25 +133,37 @@ class _Run:
     """The hits by rule."""
     hits: int = 0
 
-    async def check(self, store: Store, nodes: Sequence[Post | Member | Media]) -> None:
+    async def check(self, store: Store, nodes: Sequence[Post | Member | Media]) -> int:
+        """Check objects until the time is over. Return the number of those that were checked."""
         members = {_member_of(node) for node in nodes}
         parts = {part for node in nodes if isinstance(node, Post) for part in (*node.media, node.poll_id)} - {0}
         found = await store.obj_get([*members, *parts])
         counts = (await store.assoc_count(list(members), (POSTED,)))[POSTED]
-        for node in nodes:
+        # In a thread, because many long texts take seconds, in which the event loop must answer others.
+        return await asyncio.to_thread(self._check, nodes, found, counts)
+
+    def _check(
+        self, nodes: Sequence[Post | Member | Media], found: Mapping[int, AnyNode], counts: Mapping[int, int]
+    ) -> int:
+        for done, node in enumerate(nodes):
+            if time.monotonic() > self.until:
+                return done
             member = found.get(_member_of(node))
             if not isinstance(member, Member):
                 continue
             kind: HeldKind = "post" if isinstance(node, Post) else "profile" if isinstance(node, Member) else "media"
-            self.checked[kind] += 1
             newer = self.posted.setdefault(member.id, [])
             before = max(0, counts.get(member.id, 0) - len(newer) - (kind == "post"))
+            if kind == "post":
+                newer.append(node.id)
+            if isinstance(node, Post) and node.visibility is Visibility.DIRECT and not self.direct:
+                continue
+            self.checked[kind] += 1
             candidate = _candidate(kind, node, member, found, before)
             at = milliseconds_of(node.id)
             if matching := self.rules.matching(candidate, at / 1_000):
                 self.pending.append((_hit(kind, node, member, candidate, at), matching))
-            if kind == "post":
-                newer.append(node.id)
+        return len(nodes)
 
     def count(self, since: int) -> None:
         """Count the hits from the time `since` on (Unix ms). The posts of ten minutes before each of them were read."""
@@ -166,23 +186,31 @@ class _Run:
         return bisect_left(ids, -since, key=lambda id_: -id_) - first > more_than
 
 
-async def dry_run(store: Store, rules: Sequence[Rule], days: int, now: int) -> DryRunReport:
+async def dry_run(
+    store: Store, rules: Sequence[Rule], days: int, now: int, *, direct: bool = False, seconds: float = _SECONDS
+) -> DryRunReport:
     """Check the content of the last `days` with rules, whatever their state. Nothing is written. `now` is in Unix milliseconds.
 
-    Stored posts stand for new posts and for edits. Raises `InvalidInput` for a number of days that is not 1 to 90.
+    Stored posts stand for new posts and for edits; direct posts are only checked with `direct`. After `seconds`, the dry run ends
+    with the object that it is checking. Raises `InvalidInput` for a number of days that is not 1 to 90.
     """
     if not 1 <= days <= MAX_DAYS:
         raise InvalidInput(f"days: must be 1 to {MAX_DAYS} (got {days})", field="days")
     pictures = await removed_pictures(store) if any(rule.conditions.like_removed for rule in rules) else ()
-    run = _Run(CompiledRules([_testable(rule) for rule in rules], pictures))
+    run = _Run(CompiledRules([_testable(rule) for rule in rules], pictures), direct, time.monotonic() + seconds)
     start, reached = floor_at(now - days * DAY_MS), floor_at(now)
     async for low, here in newest_objects(store, MAX_TIME, start, SEARCH_SCANS):
         nodes = [node for node in reversed(here) if _is_content(node)]
-        for at in range(0, len(nodes), _CHUNK):
-            await run.check(store, nodes[at : at + _CHUNK])
-            await asyncio.sleep(0)
+        checked = 0
+        while checked < len(nodes) and time.monotonic() <= run.until:
+            checked += await run.check(store, nodes[checked : checked + _CHUNK])
+        if checked < len(nodes):
+            reached = nodes[checked - 1].id if checked else reached
+            break
         reached = low
         run.count(milliseconds_of(low) + 1_000 * BURST_SECONDS + 1)
+        if time.monotonic() > run.until:
+            break
     run.count(0)
     complete = reached <= start + 1
     return DryRunReport(
@@ -262,7 +290,8 @@ def _lines(texts: Iterable[str]) -> str:
 
 def _hit(kind: HeldKind, node: Post | Member | Media, member: Member, candidate: Candidate, at: int) -> RuleHit:
     long_history = candidate.member_posts > _HISTORY_POSTS and member.created_at < at - _HISTORY_DAYS * DAY_MS
-    shown = not isinstance(node, Post) or node.visibility in OPEN
+    # An upload may be in a direct post.
+    shown = isinstance(node, Member) or (isinstance(node, Post) and node.visibility in OPEN)
     return RuleHit(
         kind=kind,
         id=node.id,

@@ -35,22 +35,26 @@ async def removed_pictures(graph: Reader) -> list[str]:
 async def moderated_batch(graph: Reader, post: Post, *, hidden: bool, now: int, at: int) -> tuple[Post, Batch]:
     """Return a post that moderators hide or reveal, and the batch that stores it, with the list of removed pictures.
 
-    `now` is an id of the current time, `at` the time in Unix milliseconds. A revealed post is
-    no longer part of bulk actions that hid it.
+    `now` is an id of the current time, `at` the time in Unix milliseconds. The post is no longer part of bulk actions that hid it.
     """
     why = post.hidden | HIDDEN_BY_MODERATION if hidden else post.hidden & ~HIDDEN_BY_MODERATION
     after, batch = hidden_batch(post, why, at)
     public = public_list(batch.shard)
+    for each in await bulk_marks(graph, post.id, "hide"):
+        unmark(batch, each, post.id, now)
     if not hidden:
         batch.assoc_del(public, REMOVED_PICTURES, post.id, now)
-        for mark in await graph.assoc_range(post.id, BULK_CHANGED, Cursor()):
-            if mark.data == b"hide":
-                batch.assoc_del(post.id, BULK_CHANGED, mark.id2, now)
         return after, batch
     batch.emit(PostHidden(post_id=post.id))
     if found := await blurhashes_of(graph, post):
         batch.assoc_add(public, REMOVED_PICTURES, post.id, now, " ".join(found).encode())
     return after, batch
+
+
+async def bulk_marks(graph: Reader, post_id: int, verb: Verb) -> list[Assoc]:
+    """Return the marks of the bulk actions that changed a post in this way."""
+    marks = await graph.assoc_range(post_id, BULK_CHANGED, Cursor())
+    return [mark for mark in marks if mark.data == verb.encode()]
 
 
 async def bulk_batch(graph: Reader, post: Post, verb: Verb, *, on: bool, now: int, at: int) -> Batch:

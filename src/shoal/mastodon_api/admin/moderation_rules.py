@@ -130,7 +130,7 @@ class HitEntity(msgspec.Struct, kw_only=True):
     username: str
     created_at: str
     text: str
-    """The beginning of the text; empty for a status that is not public or unlisted."""
+    """The beginning of the text; empty for a media file, and for a status that is not public or unlisted."""
     trusted: bool
     """Whether the account has a role or a long history: the hit may be a mistake."""
     hidden: bool
@@ -285,7 +285,7 @@ async def set_state(context: Context, params: StateParams) -> RuleEntity:
 async def dry_run(context: Context, params: DryRunParams) -> DryRunEntity:
     """Check the content of the last days with rules, without any effect on it.
 
-    A dry run reads a bounded number of objects, from the newest back. `since` is the time that it reached.
+    A dry run reads a bounded number of objects, from the newest back, for at most 30 seconds. `since` is the time that it reached.
     """
     return _dry_run(await try_rules(context.app.store, context.app.writes, params.ids, params.days))
 
