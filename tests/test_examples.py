@@ -6,8 +6,10 @@ import importlib
 import json
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -402,13 +404,17 @@ def test_warehouse_example_copies_current_posts_and_continues(
 
 
 def _texts(copy: Path) -> list[str]:
-    """Return the texts of the posts in a copy; none while the other process has the file open or has not created the tables."""
+    """Return the texts of the posts in a copy; none while it cannot be read or has no tables yet."""
     try:
         if copy.suffix == ".db":
             rows = sqlite3.connect(copy).execute("SELECT data FROM objects WHERE kind = 'post'").fetchall()
         else:
-            with importlib.import_module("duckdb").connect(str(copy), read_only=True) as database:
-                rows = database.execute("SELECT data FROM objects WHERE kind = 'post'").fetchall()
+            # Read a copy of the file: while the file is open here, the other process could not open it.
+            with tempfile.TemporaryDirectory() as folder:
+                for file in copy.parent.glob(f"{copy.name}*"):
+                    shutil.copy(file, folder)
+                with importlib.import_module("duckdb").connect(str(Path(folder) / copy.name)) as database:
+                    rows = database.execute("SELECT data FROM objects WHERE kind = 'post'").fetchall()
     except Exception:  # noqa: BLE001  # the errors of two databases
         return []
     return sorted(json.loads(data)["text"] for (data,) in rows)

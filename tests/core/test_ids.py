@@ -56,10 +56,11 @@ def test_ids_fit_signed_64_bit_column_until_2058() -> None:
     assert compose(last_of_2057, SHARDS - 1, 1023) <= MAX_ID
 
 
-def test_id_before_epoch_is_refused_and_cursor_before_epoch_is_zero() -> None:
+def test_id_before_epoch_is_refused_and_cursors_outside_its_range_are_bounded() -> None:
     with pytest.raises(ValueError, match="before 2024"):
         compose(EPOCH_MS - 1, 0)
     assert floor_at(EPOCH_MS - 1) == floor_at(0) == 0
+    assert floor_at(2**53) == MAX_ID
 
 
 @given(st.lists(st.tuples(st.integers(-5_000, 5_000), st.integers(0, 2)), min_size=1, max_size=200))

@@ -8,6 +8,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from shoal import Shoal
@@ -309,17 +310,21 @@ async def test_rule_book_learns_of_removed_pictures_within_a_minute() -> None:
 
 
 class Failing:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
     async def key_get(self, keys: Any) -> Any:
-        raise Unavailable("down")
+        raise self._error
 
 
 @in_loop
-async def test_rule_book_keeps_its_rules_while_the_store_is_down() -> None:
+@pytest.mark.parametrize("error", [Unavailable("down"), msgspec.ValidationError("unknown condition")])
+async def test_rule_book_keeps_its_rules_while_they_cannot_be_read(error: Exception) -> None:
     async with Shoal.open("memory://") as shoal:
         rule: Rule = await shoal.moderation_rules.create(draft())
         await shoal.moderation_rules.set_state(rule.id, "dry_run")
         book = RuleBook(shoal.network.store)
         await book.look()
-        book._graph = Failing()  # type: ignore[assignment]
+        book._graph = Failing(error)  # type: ignore[assignment]
         await book.look()
         assert is_active(book)

@@ -44,7 +44,9 @@ def square(seed: int) -> bytes:
     return made.getvalue()
 
 
-async def arm(shoal: Shoal, *, kinds: tuple[HeldKind, ...] = ("post", "edit"), reason: str = "", **conditions: Any) -> None:
+async def arm(
+    shoal: Shoal, *, kinds: tuple[HeldKind, ...] = ("post", "edit"), reason: str = "", **conditions: Any
+) -> None:
     """Create a rule, which rejects if it has a reason, and arm it."""
     draft = RuleDraft(
         name="Rule",

@@ -102,7 +102,18 @@ NOT_TEXT = {
     "EmailToken": {"address"},
     "StoredRules": {"rules"},  # written by admins; see test_moderation_rules.py
     "BulkAction": {"query", "verb", "actor_name"},
-    "Webhook": {"access", "delivered", "failing_id", "filter", "format", "lease", "position", "secrets", "types", "url"},
+    "Webhook": {
+        "access",
+        "delivered",
+        "failing_id",
+        "filter",
+        "format",
+        "lease",
+        "position",
+        "secrets",
+        "types",
+        "url",
+    },
 }
 """The other text fields: names, addresses, keys and codes with a restricted alphabet, and reasons written by the server."""
 

@@ -11,7 +11,6 @@ from shoal.admin.contract import AnyNetwork, Operation
 from shoal.admin.report import Progress
 from shoal.commands import moderation_rules
 from shoal.commands.context import Writes
-from shoal.core.errors import ShoalError
 from shoal.core.moderation_rules import CompiledRules, Rule, RuleDraft, RuleState, decision
 from shoal.core.publishing import Candidate, Check, Decision
 from shoal.graph.cache.coherence import another_request
@@ -66,7 +65,7 @@ class RuleBook(BackgroundWorker):
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await self.read()
-        except (ShoalError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001  # rules that cannot be decoded must not end the task that reads them
             self._outage.warning(
                 "reading moderation rules failed, the previous ones stay in force: %s", str(error) or "timeout"
             )

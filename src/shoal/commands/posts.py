@@ -150,6 +150,10 @@ encode_draft = msgspec.msgpack.Encoder().encode
 decode_draft = msgspec.msgpack.Decoder(Draft).decode
 
 
+def _nothing(_batch: Batch, _id: int, _now: int) -> None:
+    """Add nothing to a commit."""
+
+
 async def create(
     writes: Writes,
     author_id: int,
@@ -160,7 +164,7 @@ async def create(
     id_: int = 0,
     created_at: int = 0,
     record: str = "",
-    together_with: With | None = None,
+    together_with: With = _nothing,
     approved: HeldContent | None = None,
 ) -> Post:
     """Create a post, or a comment if the draft has a parent.
@@ -209,14 +213,12 @@ async def create(
         take_keys(batch, keys, post.id, now)
         if decision.unchecked:
             publishing.note_unchecked(writes, batch, decision, "post", post)
-        if together_with is not None:
-            together_with(batch, post.id, new_id)
+        together_with(batch, post.id, new_id)
         return post, batch
 
     def keep(batch: Batch, held_id: int, new_id: int) -> None:
         take_keys(batch, keys, held_id, milliseconds_of(new_id))
-        if together_with is not None:
-            together_with(batch, held_id, new_id)
+        together_with(batch, held_id, new_id)
 
     async def attempt(media: Sequence[Media]) -> Post:
         # Decide for the media that the commit attaches: it conflicts if they have been changed during the check.

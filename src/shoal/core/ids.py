@@ -51,8 +51,8 @@ def milliseconds_of(id_: int) -> int:
 
 
 def floor_at(milliseconds: int) -> int:
-    """Return the smallest possible id with this time, for use as a cursor. Times before the epoch give 0."""
-    return max(0, milliseconds - EPOCH_MS) << _TIME_SHIFT
+    """Return the smallest possible id with this time, for use as a cursor: 0 before the epoch, `MAX_ID` from November 2058 on."""
+    return min(max(0, milliseconds - EPOCH_MS) << _TIME_SHIFT, MAX_ID)
 
 
 def named(space: str, name: str) -> int:
