@@ -136,7 +136,7 @@ class Report:
 
         A process that waited long for a core was measured on a busy machine, and its rates mean little.
         """
-        clock = thread_clocks()["MainThread"]
+        clock = thread_clocks()[threading.main_thread().name]
         self.figures.append(Figure("main thread ran", clock.ran, "s"))
         self.figures.append(Figure("main thread waited for a core", clock.waited, "s"))
         print(f"\n{self.benchmark}{f' ({self.size}: small sizes, no targets)' if self.quick else ''}")

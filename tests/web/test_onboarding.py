@@ -137,6 +137,18 @@ def test_home_and_for_you_of_empty_network_invite_to_post(path: str) -> None:
         assert page.one("main").find("a", string="New post")["href"] == "/compose"  # type: ignore[index]
 
 
+@pytest.mark.parametrize("path", ["/", "/for-you"])
+def test_home_and_for_you_of_new_member_without_posts_lead_to_the_welcome_steps(path: str) -> None:
+    with network_fixture() as quiet:
+        member(quiet, "ann")
+        member(quiet, "cyd")
+        visitor(quiet, "cyd").open("/compose").press("Post", text="hi", visibility="private")
+        page = visitor(quiet, "ann").open(path)
+        assert page.status == 200
+        assert "@cyd" in page.text
+        assert page.follow("Set up your profile").path == "/welcome/profile"
+
+
 def test_welcome_people_dismissed_suggestion_is_not_shown_again(here: NetworkFixture) -> None:
     member(here, "fay")
     page = visitor(here, "fay").open("/welcome/people")

@@ -275,6 +275,7 @@ async def for_you(ctx: PageContext, query: RankedQuery) -> Response:
         end=end,
         by_time=found.by_time,
         beginning=beginning,
+        newcomer=not (member.display_name or member.note),
     )
 
 

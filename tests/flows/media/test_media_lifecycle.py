@@ -75,13 +75,13 @@ class Shelf:
             preview_bytes=1,
         )
 
-    async def store_avatar(self, name: str, _data: bytes) -> str:
+    async def store_avatar(self, name: str, _data: bytes) -> tuple[str, str]:
         number = next(self._names)
         await self._put(f"a/{name}/avatar-{number}-128.jpg")
-        return await self._put(f"a/{name}/avatar-{number}_128.jpg")
+        return await self._put(f"a/{name}/avatar-{number}_128.jpg"), ""
 
-    async def store_header(self, name: str, _data: bytes) -> str:
-        return await self._put(f"a/{name}/header-{next(self._names)}.jpg")
+    async def store_header(self, name: str, _data: bytes) -> tuple[str, str]:
+        return await self._put(f"a/{name}/header-{next(self._names)}.jpg"), ""
 
     async def remove(self, keys: Iterable[str]) -> None:
         await self._dice.pause()
