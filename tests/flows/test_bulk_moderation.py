@@ -373,7 +373,7 @@ async def test_old_preview_cannot_be_applied_and_is_deleted(monkeypatch: pytest.
 
 
 @in_loop
-async def test_many_previews_delete_no_action_that_can_be_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bulk_action_that_can_be_undone_is_not_deleted_for_previews(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_moderation, "MAX_ACTIONS", 3)
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
