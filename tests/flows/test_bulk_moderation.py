@@ -395,6 +395,20 @@ async def test_bulk_action_that_can_be_undone_is_not_deleted_for_previews(monkey
 
 
 @in_loop
+async def test_bulk_preview_shows_all_posts_in_pages_of_twenty() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        made = await posted(ann, *[f"spam {number}" for number in range(45)])
+        page = await shoal.bulk_moderation.preview(BulkQuery(words=("spam",)), "hide")
+        found = [[each.post_id for each in page.examples]]
+        while page.next:
+            page = await shoal.bulk_moderation.show(page.action.id, before=page.next)
+            found.append([each.post_id for each in page.examples])
+        assert [len(ids) for ids in found] == [20, 20, 5]
+        assert [id_ for ids in found for id_ in ids] == [post.id for post in reversed(made)]
+
+
+@in_loop
 async def test_bulk_action_shows_no_text_of_a_post_that_is_private_since() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")

@@ -101,6 +101,16 @@ def test_bulk_action_is_previewed_applied_and_undone_on_its_page(here: NetworkFi
     assert "Undone" in moe.open("/moderation/bulk").text
 
 
+def test_bulk_action_page_leads_to_older_posts(here: NetworkFixture) -> None:
+    write(here, "zoe", *[f"many {number}." for number in range(21)])
+    page = visitor(here, "moe").open("/moderation/bulk").press("Show a preview", words="many")
+    assert "many 20." in page.text
+    assert "many 0." not in page.text
+    page = page.follow("Older posts")
+    assert "many 0." in page.text
+    assert page.links("Older posts") == []
+
+
 @pytest.mark.parametrize(
     ("field", "value", "wrong"),
     [

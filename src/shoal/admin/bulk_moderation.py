@@ -14,7 +14,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import OPEN, Post
 from shoal.core.text import plain_excerpt
 from shoal.graph.access import get_object, members_by_id, objects_of
-from shoal.graph.contract import Reader, Store
+from shoal.graph.contract import MAX_TIME, Reader, Store
 from shoal.queries.bulk_moderation import select
 
 EXAMPLES = 20
@@ -32,10 +32,12 @@ class BulkExample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """A bulk action with the newest 20 of its posts, without those that are no longer public or unlisted."""
+    """A bulk action with 20 of its posts, newest first, without those that are no longer public or unlisted."""
 
     action: BulkAction
     examples: list[BulkExample]
+    next: int = 0
+    """The `before` parameter for the posts after these; 0 at the end."""
 
 
 async def preview(store: Store, writes: Writes, query: BulkQuery, verb: Verb) -> BulkPreview:
@@ -52,8 +54,10 @@ async def preview(store: Store, writes: Writes, query: BulkQuery, verb: Verb) ->
     return await shown(writes.graph, action)
 
 
-async def shown(graph: Reader, action: BulkAction) -> BulkPreview:
-    found = await objects_of(graph, Post, action.post_ids[:EXAMPLES])
+async def shown(graph: Reader, action: BulkAction, before: int = MAX_TIME) -> BulkPreview:
+    """Return an action with its newest 20 posts whose ids are below `before`."""
+    ids = [id_ for id_ in action.post_ids if id_ < before]
+    found = await objects_of(graph, Post, ids[:EXAMPLES])
     posts = [post for post in found if post.visibility in OPEN]
     members = await members_by_id(graph, list({post.author_id for post in posts}))
     examples = [
@@ -66,7 +70,7 @@ async def shown(graph: Reader, action: BulkAction) -> BulkPreview:
         )
         for post in posts
     ]
-    return BulkPreview(action=action, examples=examples)
+    return BulkPreview(action=action, examples=examples, next=ids[EXAMPLES - 1] if len(ids) > EXAMPLES else 0)
 
 
 class PreviewBulk(Operation[BulkPreview]):
@@ -103,9 +107,10 @@ class UndoBulk(Operation[BulkAction]):
 
 class ShowBulk(Operation[BulkPreview]):
     action_id: int
+    before: int = MAX_TIME
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> BulkPreview:
-        return await shown(network.store, await get_object(network.store, BulkAction, self.action_id))
+        return await shown(network.store, await get_object(network.store, BulkAction, self.action_id), self.before)
 
 
 class ListBulk(Operation[list[BulkAction]]):

@@ -25,6 +25,7 @@ from shoal.core.moderation_rules import (
     RuleState,
 )
 from shoal.core.publishing import HeldKind
+from shoal.graph.contract import MAX_TIME
 from shoal.queries.moderation_rules import MAX_DAYS, DryRunReport
 from shoal.settings import Settings
 
@@ -264,6 +265,8 @@ def _print_preview(shown: BulkPreview) -> None:
     for example in shown.examples:
         text = " ".join(example.text.split())
         click.echo(f"  {_minute(example.created_at)}\t{example.post_id}\t@{example.author_name}\t{text}")
+    if shown.next:
+        click.echo(f"more with `shoal moderation bulk show {action.id} --before {shown.next}`")
     if action.state is BulkState.PREVIEW and action.post_ids:
         click.echo(f"apply with `shoal moderation bulk apply {action.id}`")
 
@@ -289,10 +292,13 @@ def undo(settings: Settings, /, action_id: int) -> None:
 
 @bulk.command()
 @_action_id
+@click.option(
+    "--before", type=click.IntRange(1, MAX_TIME), default=MAX_TIME, help="Show posts with ids below this one."
+)
 @pass_settings
-def show(settings: Settings, /, action_id: int) -> None:
-    """Show the preview or action ACTION_ID, with its newest posts. Works while a server is running."""
-    shown = perform(settings, ShowBulk(action_id))
+def show(settings: Settings, /, action_id: int, before: int) -> None:
+    """Show the preview or action ACTION_ID, with 20 of its posts, newest first. Works while a server is running."""
+    shown = perform(settings, ShowBulk(action_id, before))
     click.echo(_line(shown.action))
     _print_preview(shown)
 

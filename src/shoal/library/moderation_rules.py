@@ -13,6 +13,7 @@ from shoal.commands.context import Writes
 from shoal.core.bulk_moderation import BulkAction, BulkQuery, Verb
 from shoal.core.moderation_rules import Rule, RuleDraft, RuleState
 from shoal.graph.access import get_object
+from shoal.graph.contract import MAX_TIME
 from shoal.library.acting import one_of
 from shoal.queries.moderation_rules import DryRunReport
 
@@ -79,9 +80,13 @@ class BulkModeration:
         """Return the stored previews and actions, at most 100, newest first."""
         return await bulk_moderation.stored(self._network.store)
 
-    async def show(self, action_id: int) -> BulkPreview:
-        """Return a preview or action, with the newest 20 of its posts. Raises `NotFound`."""
-        return await bulk.shown(self._network.store, await get_object(self._network.store, BulkAction, action_id))
+    async def show(self, action_id: int, *, before: int = MAX_TIME) -> BulkPreview:
+        """Return a preview or action with 20 of its posts, newest first; the `next` of the result is `before` of the next 20.
+
+        Raises `NotFound`.
+        """
+        action = await get_object(self._network.store, BulkAction, action_id)
+        return await bulk.shown(self._network.store, action, before)
 
     async def apply(self, action_id: int, reason: str = "") -> BulkAction:
         """Apply a preview; idempotent. The posts change soon after (see `settle`).

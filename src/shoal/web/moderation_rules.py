@@ -31,6 +31,7 @@ from shoal.core.moderation_rules import (
 )
 from shoal.core.publishing import MAX_REASON, HeldKind
 from shoal.graph.access import get_object
+from shoal.graph.contract import MAX_TIME
 from shoal.graph.member_lookup import id_called
 from shoal.http.params import Id
 from shoal.i18n import Translated, When
@@ -461,9 +462,13 @@ def _day(ctx: PageContext, text: str, field: str) -> int:
         raise InvalidInput(ctx.words.text("Enter a day, such as 2026-05-31."), field=field) from None
 
 
-async def bulk_action(ctx: PageContext, path: IdPath, *, wrong: str = "") -> Response:
+class BulkPath(IdPath, frozen=True):
+    before: Id | None = None
+
+
+async def bulk_action(ctx: PageContext, path: BulkPath, *, wrong: str = "") -> Response:
     me = ctx.staff(Role.MODERATOR)
-    shown = await bulk.shown(ctx.graph, await get_object(ctx.graph, BulkAction, path.id))
+    shown = await bulk.shown(ctx.graph, await get_object(ctx.graph, BulkAction, path.id), path.before or MAX_TIME)
     action = shown.action
     return await page(
         ctx,
@@ -487,6 +492,7 @@ async def bulk_action(ctx: PageContext, path: IdPath, *, wrong: str = "") -> Res
             )
             for each in shown.examples
         ],
+        next=ctx.url(f"/moderation/bulk/{action.id}", before=shown.next) if shown.next else "",
     )
 
 
@@ -511,7 +517,7 @@ async def act(ctx: PageContext, asked: BulkActForm) -> Response:
         else:
             await bulk_moderation.undo(ctx.writes, asked.id)
     except (Unfit, Gone) as error:
-        return await bulk_action(ctx, IdPath(asked.id), wrong=error_text(ctx.words, error))
+        return await bulk_action(ctx, BulkPath(asked.id), wrong=error_text(ctx.words, error))
     _log.info("moderator %s: %s bulk action %d", me.id, asked.do, asked.id)
     return ctx.go(f"/moderation/bulk/{asked.id}")
 
@@ -533,6 +539,6 @@ ROUTES = (
     routing.form("/moderation/rules/{id}/delete", delete_rule, IdForm),
     routing.page("/moderation/bulk", bulk_actions),
     routing.form("/moderation/bulk", preview, BulkForm, max_body=_FORM),
-    routing.page("/moderation/bulk/{id}", bulk_action, IdPath),
+    routing.page("/moderation/bulk/{id}", bulk_action, BulkPath),
     routing.form("/moderation/bulk/{id}", act, BulkActForm),
 )

@@ -111,6 +111,16 @@ def test_bulk_action_is_previewed_applied_and_undone(w: NetworkFixture, boss: So
     ]
 
 
+def test_bulk_action_shows_next_statuses_below_max_id(w: NetworkFixture) -> None:
+    moe, ann = w.staff("moe", Role.MODERATOR), w.join("ann")
+    for number in range(21):
+        write(w, ann, f"spam {number}")
+    preview = w.json("POST", BULK, moe, json={"action": "hide", "words": ["spam"]})
+    assert preview["examples"][-1]["status_id"] == preview["next_max_id"]
+    rest = w.json("GET", f"{BULK}/{preview['id']}?max_id={preview['next_max_id']}", moe)
+    assert ([each["text"] for each in rest["examples"]], rest["next_max_id"]) == (["spam 0"], None)
+
+
 ROUTES = [route for route in table(Settings()) if route.path.startswith((RULES, BULK))]
 
 

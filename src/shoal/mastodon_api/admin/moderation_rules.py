@@ -27,6 +27,7 @@ from shoal.core.moderation_rules import (
 )
 from shoal.core.publishing import MAX_REASON, HeldKind
 from shoal.graph.access import get_object
+from shoal.graph.contract import MAX_TIME
 from shoal.http.params import Id
 from shoal.mastodon_api.context import Context, One, Router, actor
 from shoal.mastodon_api.entities.serializers import moment
@@ -194,6 +195,11 @@ class BulkParams(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class ShownAction(msgspec.Struct, frozen=True):
+    id: Id
+    max_id: Id | None = None
+
+
 class ApplyParams(msgspec.Struct, frozen=True):
     id: Id
     text: Annotated[str, Meta(max_length=20_000)] = ""
@@ -232,7 +238,9 @@ class BulkEntity(msgspec.Struct, kw_only=True):
 
 class BulkPreviewEntity(BulkEntity, kw_only=True):
     examples: list[BulkExampleEntity]
-    """The newest 20 statuses."""
+    """20 of the statuses, newest first, without those that are no longer public or unlisted."""
+    next_max_id: str | None
+    """The `max_id` for the statuses after these; null at the end."""
 
 
 @router.get(_RULES, scope="admin:read", answer=list[RuleEntity])
@@ -297,10 +305,10 @@ async def list_actions(context: Context, _params: None) -> list[BulkEntity]:
 
 
 @bulk_router.get(f"{_BULK}/{{id}}", scope="admin:read", answer=BulkPreviewEntity)
-async def get_action(context: Context, params: One) -> BulkPreviewEntity:
-    """Show a preview or bulk action, with its newest statuses."""
+async def get_action(context: Context, params: ShownAction) -> BulkPreviewEntity:
+    """Show a preview or bulk action, with 20 of its statuses."""
     action = await get_object(context.app.graph, BulkAction, params.id)
-    return _preview(await bulk.shown(context.app.graph, action))
+    return _preview(await bulk.shown(context.app.graph, action, params.max_id or MAX_TIME))
 
 
 @bulk_router.post(_BULK, scope="admin:write", answer=BulkPreviewEntity)
@@ -397,7 +405,8 @@ def _preview(preview: BulkPreview) -> BulkPreviewEntity:
         )
         for each in preview.examples
     ]
-    return BulkPreviewEntity(**_values(preview.action), examples=examples)
+    next_max_id = str(preview.next) if preview.next else None
+    return BulkPreviewEntity(**_values(preview.action), examples=examples, next_max_id=next_max_id)
 
 
 def _values(action: BulkAction) -> dict[str, Any]:
