@@ -133,12 +133,12 @@ def _address(text: str) -> str | None:
 
 _PAUSE_SECONDS = 0.002
 _MOST = 64
-_STANDING_SECONDS = 0.5
-"""A queue that has not been empty for so long is not a burst: requests arrive faster than they are processed."""
 _WAITING_SECONDS = 0.15
-"""Longest wait of a request in a standing queue."""
+"""Longest wait of a request in an overloaded process."""
+_BURST_SECONDS = 0.5
+"""If each request waits longer than that for so long, this is not a burst: requests arrive faster than they are processed."""
 _OVERLOAD_SECONDS = 10.0
-"""For so long after a refusal, a queue counts as standing after the longest wait of a request."""
+"""Seconds after the last refusal for which the process counts as overloaded."""
 
 
 class _Waiting(NamedTuple):
@@ -150,9 +150,9 @@ class _Waiting(NamedTuple):
 class RequestPace:
     """Starts requests in the order of arrival. The number per event loop iteration is limited, and adapts to their duration.
 
-    If the queue has not been empty for half a second, the process is overloaded, and each request would wait longer than the one
-    before it. Requests that have waited for too long are then refused instead of started, so that the others wait for at most that
-    long. A shorter burst is only delayed.
+    If every request of the last half second has waited for too long, the process is overloaded, and each request would wait longer
+    than the one before it. Those that have waited for too long are then refused instead of started, so that the others wait for at
+    most that long. A shorter burst, or a pause of the process, only delays requests.
     """
 
     def __init__(self, pause_seconds: float = _PAUSE_SECONDS, *, clock: Callable[[], float] = perf_counter) -> None:
@@ -161,14 +161,14 @@ class RequestPace:
         self._waiting: deque[_Waiting] = deque()
         self._most = self._left = 1
         self._turning = self._begun = False
-        self._since = self._standing_since = self._overloaded_until = 0.0
+        self._since = self._prompt_at = self._overloaded_until = 0.0
         self.refused = 0
 
     def begin(self, start: Callable[[], None], refuse: Callable[[], None] | None = None) -> None:
         """Start a request in this iteration of the event loop or in a later one. Without `refuse`, it is never refused."""
         now = self._clock()
         if not self._waiting:
-            self._standing_since = now
+            self._prompt_at = now
         self._waiting.append(_Waiting(now, start, refuse))
         if not self._turning:
             self._turning = True
@@ -193,8 +193,8 @@ class RequestPace:
             asyncio.get_running_loop().call_soon(self._next_batch)
 
     def _refuse_late(self, now: float) -> None:
-        """If the queue is standing, refuse requests that have waited for too long, at most `_MOST` at once."""
-        if now - self._standing_since < (_WAITING_SECONDS if now < self._overloaded_until else _STANDING_SECONDS):
+        """If the process is overloaded, refuse requests that have waited for too long, at most `_MOST` at once."""
+        if now >= self._overloaded_until and now - self._prompt_at < _BURST_SECONDS:
             return
         for _ in range(min(_MOST, len(self._waiting))):
             if now - self._waiting[0].since < _WAITING_SECONDS:
@@ -211,7 +211,10 @@ class RequestPace:
         while self._waiting and self._left:
             self._left -= 1
             self._begun = True
-            self._waiting.popleft().start()
+            waiting = self._waiting.popleft()
+            if self._since - waiting.since < _WAITING_SECONDS:
+                self._prompt_at = self._since
+            waiting.start()
 
 
 MOST = 10_000

@@ -339,7 +339,7 @@ async def test_overloaded_server_refuses_waiting_requests_with_503_and_keeps_con
         health = GET.replace(b"/api/v1/instance", b"/health?x=1") + b"\r\n"
         with monkeypatch.context() as overloaded:
             # Every request that is not started in the turn of the event loop in which it arrives has waited for too long.
-            overloaded.setattr(connections, "_STANDING_SECONDS", 0.0)
+            overloaded.setattr(connections, "_BURST_SECONDS", 0.0)
             overloaded.setattr(connections, "_WAITING_SECONDS", 0.0)
             refused: list[bytes] = []
             started = 0

@@ -123,12 +123,12 @@ class Overload:
 
 
 @in_loop
-async def test_request_pacing_under_standing_queue_refuses_late_requests_and_bounds_the_wait_of_others() -> None:
+async def test_request_pacing_under_overload_refuses_late_requests_and_bounds_the_wait_of_others() -> None:
     load = Overload()
     await load.run(200, 3)
     begun = len(load.waits)
     await load.run(300, 3)
-    # The first half second is a burst. After it, a request that is started has waited for at most 0.15 s and a turn.
+    # The first part is a burst. After it, a request that is started has waited for at most 0.15 s and a turn.
     assert max(load.waits[begun:]) <= 0.17
     assert len(load.waits) - begun == 300
     assert len(load.refused) >= 900
@@ -145,6 +145,20 @@ async def test_request_pacing_with_burst_of_less_than_half_a_second_refuses_noth
     assert len(load.waits) == 45
     assert max(load.waits) > 0.15
     assert not load.refused
+
+
+@in_loop
+async def test_request_pacing_with_pause_of_a_busy_process_refuses_nothing() -> None:
+    load = Overload()
+    # Like a client with eight connections, each of which sends its next request after a response.
+    for _ in range(8):
+        load.begin()
+    await load.run(300, 1)
+    for _ in range(5):
+        load.now += 0.4
+        await load.run(100, 1)
+    assert not load.refused
+    assert max(load.waits) > 0.15
 
 
 @in_loop
