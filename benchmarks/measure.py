@@ -293,7 +293,9 @@ def thread_clocks() -> dict[str, Clock]:
     """Return the processor time and waiting time of each thread of this process so far, by its name in Python."""
     found: dict[str, Clock] = {}
     for thread in threading.enumerate():
-        for line in _lines(f"/proc/self/task/{thread.native_id}/schedstat"):
+        # After a fork, Python 3.11.2 still has the `native_id` of the parent's thread. The main thread has the id of the process.
+        id_ = os.getpid() if thread is threading.main_thread() else thread.native_id
+        for line in _lines(f"/proc/self/task/{id_}/schedstat"):
             found[thread.name] = _clock(line)
     return found
 

@@ -466,7 +466,7 @@ def test_bulk_query_that_is_too_large_is_refused() -> None:
     words = tuple(f"{n} " + letter * 90 for n in range(200))
     with pytest.raises(InvalidInput, match="at most 200000 bytes") as refused:
         BulkQuery(words=words).checked()
-    assert refused.value.field == "query"
+    assert refused.value.field == "words"
     assert BulkQuery(words=words[:100]).checked().words == words[:100]
 
 

@@ -74,9 +74,7 @@ class BulkQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if not (found.words or found.domains or found.tag or found.member_id or found.media_id):
             raise InvalidInput("query: at least one of words, domains, tag, member and media", field="query")
         if (size := sum(len(text.encode()) for text in (*found.words, *found.domains))) > MAX_BYTES:
-            raise InvalidInput(
-                f"query: at most {MAX_BYTES} bytes of words and domains (got {size}): use fewer", field="query"
-            )
+            raise InvalidInput(f"words: at most {MAX_BYTES} bytes, not {size}", field="words")
         if found.until and found.since >= found.until:
             raise InvalidInput("since: must be before until", field="since")
         if found.likeness not in get_args(PictureMatch) or not found.likeness:
