@@ -136,9 +136,9 @@ DEEP = {
     "tests/test_examples.py::test_notice_board_example_returns_library_errors": (
         "starts an example again; its first test uses the same routes"
     ),
-    "tests/test_examples.py::test_notice_board_example_sends_live": "starts an example again; the streams have tests of their own",
-    "tests/test_examples.py::test_reading_club_example_refuses": "starts an example again; refusals have tests of their own",
-    "tests/test_examples.py::test_swap_example_refuses": "starts an example again; refusals have tests of their own",
+    "tests/test_examples.py::test_notice_board_example_sends_live": "starts an example again; the streams have separate tests",
+    "tests/test_examples.py::test_reading_club_example_refuses": "starts an example again; refusals have separate tests",
+    "tests/test_examples.py::test_swap_example_refuses": "starts an example again; refusals have separate tests",
     "tests/test_guestbook.py::test_django_example_with": "kills the owner of a shared file, for each worker start method",
     "tests/test_package.py::test_shoal_demo_of_installed": "makes a demo network with the installed package",
     "tests/test_shop_example.py::test_shop_demo_has_reviews": "makes the demo of the shop; the other tests use the shop without it",

@@ -191,7 +191,7 @@ SHARES = Table(
 _COUNTED = ("members", "posts", "comments", "likes", "shares", "follows")
 DAILY = Table(
     "daily",
-    "The number of rows by day of creation in UTC. `posts` are those that are no comments. Days without any are missing.",
+    "The number of rows by day of creation in UTC. `posts` does not include comments. Days without any are missing.",
     (Column("day", DATE), *(Column(name, NUMBER) for name in _COUNTED)),
     ("day",),
 )

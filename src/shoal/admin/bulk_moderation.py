@@ -32,7 +32,7 @@ class BulkExample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """A bulk action with 20 of its posts, newest first, without those that are no longer public or unlisted."""
+    """A bulk action with 20 of its posts, newest first, without posts that are no longer public or unlisted."""
 
     action: BulkAction
     examples: list[BulkExample]

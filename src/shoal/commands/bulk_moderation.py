@@ -25,7 +25,7 @@ from shoal.graph.schema import BULK_ACTIONS, EVERYBODY
 
 _SHARD = shard_of(EVERYBODY)
 _FINISHED = (BulkState.PREVIEW, BulkState.UNDONE, BulkState.APPLIED)
-"""The states in which an action may be deleted, first those that are deleted first."""
+"""The states in which an action may be deleted, in the order of deletion."""
 
 
 async def create(
@@ -92,7 +92,7 @@ async def apply(writes: Writes, action_id: int) -> BulkAction:
 
 
 async def undo(writes: Writes, action_id: int) -> BulkAction:
-    """Undo an applied action: change back what it changed. Idempotent. Raises `NotFound`, and `Unfit` for a preview."""
+    """Undo an applied action: restore the posts that it changed. Idempotent. Raises `NotFound`, and `Unfit` for a preview."""
 
     def undoing(action: BulkAction) -> BulkAction:
         return replace(action, state=BulkState.UNDOING, undone_at=writes.new_id.now())

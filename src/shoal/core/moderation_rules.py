@@ -149,7 +149,7 @@ class RuleDraft(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
     def checked(self) -> RuleDraft:
-        """Return the draft in normalized form. Raises `InvalidInput`, which names the field and what is allowed."""
+        """Return the draft in normalized form. Raises `InvalidInput`, which names the field and its allowed values."""
         name = check_text(self.name, field="name", maximum=MAX_NAME)
         reason = check_text(self.reason, field="reason", maximum=MAX_REASON)
         if not name:
@@ -373,7 +373,7 @@ class CompiledRules:
     """Rules prepared for checking content.
 
     Args:
-        rules: The rules; those that are off are left out.
+        rules: The rules. Rules that are off are ignored.
         removed: The blurhashes of pictures that moderators removed.
     """
 

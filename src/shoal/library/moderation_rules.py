@@ -96,5 +96,5 @@ class BulkModeration:
         return await bulk_moderation.apply(self._network.writes.because(reason), action_id)
 
     async def undo(self, action_id: int) -> BulkAction:
-        """Change back what an action changed; idempotent. Raises `NotFound`, and `Unfit` for a preview."""
+        """Restore the posts that an action changed; idempotent. Raises `NotFound`, and `Unfit` for a preview."""
         return await bulk_moderation.undo(self._network.writes, action_id)

@@ -96,7 +96,7 @@ def asks_confirmation(settings: Settings) -> bool:
 
 
 async def join(context: Context, form: Joining) -> Member:
-    """Create a member, who is `pending` if they need approval, or if a check holds their name.
+    """Create a member, who is `pending` if approval is required or if a check holds the name.
 
     Raises `NotAllowed` if sign-up is closed, `InvalidInput` for an invalid or expired invitation, `ValidationErrors` with
     all errors found, each with its field, and `Rejected` by a check.

@@ -73,7 +73,7 @@ class WebhookEntity(msgspec.Struct, kw_only=True):
     parked: int
     """Number of events that failed for three days, and can be replayed."""
     lag_events: int | None
-    """Number of events that wait, of those that one read of the log finds: at most 200; null if it is not known."""
+    """Number of waiting events that one read of the log finds, at most 200; null if it is unknown."""
     lag_seconds: float | None
     """Age of the oldest of them; 0 if none wait, null if it is not known."""
 

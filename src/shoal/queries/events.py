@@ -361,7 +361,7 @@ class EventReader:
     async def _shown(
         self, nodes: Sequence[Node], rows: Sequence[tuple[int, AssocType, Assoc]], access: Access
     ) -> list[Event]:
-        """Return objects and associations as events of their creation, without those that the reader may not see."""
+        """Return objects and associations as events of their creation, without events that the reader may not see."""
         entries = [
             LogEntry(0, (), _began(node), OBJECTS[type(node)].tens + 1, _subject(node), node.id, 0, node.version)
             for node in nodes

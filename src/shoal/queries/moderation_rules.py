@@ -134,7 +134,7 @@ class _Run:
     hits: int = 0
 
     async def check(self, store: Store, nodes: Sequence[Post | Member | Media]) -> int:
-        """Check objects until the time is over. Return the number of those that were checked."""
+        """Check objects until the time is over. Return the number of checked objects."""
         members = {_member_of(node) for node in nodes}
         parts = {part for node in nodes if isinstance(node, Post) for part in (*node.media, node.poll_id)} - {0}
         found = await store.obj_get([*members, *parts])

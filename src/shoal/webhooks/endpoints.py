@@ -73,7 +73,7 @@ class Lag(NamedTuple):
     """The events that an endpoint has not accepted yet."""
 
     events: int
-    """Their number, at most `MAX_EVENTS`: of those that one read of the log finds."""
+    """The number of waiting events that one read of the log finds, at most `MAX_EVENTS`."""
     seconds: float
     """Age of the oldest; 0 if there are none."""
 

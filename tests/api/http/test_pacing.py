@@ -98,7 +98,7 @@ async def test_request_pacing_starts_single_request_immediately() -> None:
 
 
 class Overload:
-    """A queue with a clock of its own, in which each turn of the event loop starts one request and takes ten milliseconds."""
+    """A queue with a simulated clock: each turn of the event loop starts one request and takes ten milliseconds."""
 
     def __init__(self) -> None:
         self.now = 0.0

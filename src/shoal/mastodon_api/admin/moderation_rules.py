@@ -238,7 +238,7 @@ class BulkEntity(msgspec.Struct, kw_only=True):
 
 class BulkPreviewEntity(BulkEntity, kw_only=True):
     examples: list[BulkExampleEntity]
-    """20 of the statuses, newest first, without those that are no longer public or unlisted."""
+    """20 of the statuses, newest first, without statuses that are no longer public or unlisted."""
     next_max_id: str | None
     """The `max_id` for the statuses after these; null at the end."""
 
