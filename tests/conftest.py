@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
-from scripts import sync_library
 
+from scripts import sync_library
 from shoal import gazetteer
 from shoal.commands import authentication
 from shoal.gazetteer import Gazetteer

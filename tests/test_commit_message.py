@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from scripts.commit_message import problems
 
 

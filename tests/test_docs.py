@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import get_args
 
 import click
-from scripts import commit_message, decisions, sync_library
 
+from scripts import commit_message, decisions, sync_library
 from shoal.cli import main
 from shoal.graph.migrations import Migration
 from shoal.graph.schema import ASSOC_TYPES, AnyNode

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from scripts import tiers as script
-
 from tests.tiers import DEEP, KEPT
 
 ROOT = Path(__file__).resolve().parent.parent

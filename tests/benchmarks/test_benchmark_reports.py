@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from benchmarks.measure import FULL, QUICK, SMALLEST, Report, benchmarks, held_bytes, parser, tree, tree_cpu, tree_rss
 from benchmarks.targets import TARGETS
 

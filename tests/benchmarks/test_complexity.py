@@ -9,14 +9,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from benchmarks import growth
 from benchmarks.complexity import opened
 from benchmarks.complexity_page import TABLES, Curves, rendered
 from benchmarks.growth import Meter
 from benchmarks.measure import Figure
 from benchmarks.results import Machine, Result, Results
 from benchmarks.top_k import BATCH, Lists, by_bucket_sort, by_heap, ours, top_buckets
-
-from benchmarks import growth
 from tests.async_runner import in_loop
 
 MACHINE = Machine("a processor", 2, 24, "6.18", "3.11.7", "2.4.6", "3.40.1")

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+
 from benchmarks.measure import FULL, Check, Figure, benchmarks
 from benchmarks.page import FIGURES, HEADLINES, TEMPLATES, Headline, charts, headlines, pages, rendered
 from benchmarks.results import Machine, Result, Results, keep, load
-
 from shoal.charts import render
 
 MACHINE = Machine("a processor", 2, 24, "6.18", "3.11.7", "2.4.6", "3.40.1")

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from benchmarks.flames import FOLDER, PAGE, chart, files, with_tables
 from benchmarks.samples import WRITE_STAGES, Flames, folded, read, stages, trimmed, write
-
 from shoal.charts import Box, TextLine
 
 KEPT = sorted(FOLDER.glob("*.folded"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+
+from benchmarks import regression
 from benchmarks.limits import LIMITS, chart, paths, rate, shown
 from benchmarks.measure import Figure, benchmarks
 from benchmarks.results import Result
-
-from benchmarks import regression
 from shoal.charts import TextLine
 
 

@@ -9,7 +9,6 @@ import time
 from benchmarks.http_client import Server
 from benchmarks.measure import spread
 from benchmarks.open_load import OpenOutcome, Request, open_load
-
 from tests.async_runner import in_loop
 
 _ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

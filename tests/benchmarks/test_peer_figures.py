@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from benchmarks.limits import LIMITS, chart, paths
 from benchmarks.measure import REPOSITORY
 from benchmarks.page import FIGURES, chart_of, pages
 from benchmarks.peers import PEERS, Document, PeerFigure, marks
 from benchmarks.results import load
-
 from shoal.charts import Box, TextLine
 
 LETTER = 7.2

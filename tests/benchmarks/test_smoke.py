@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
+
 from benchmarks.limits import LIMITS, figure_of
 from benchmarks.measure import REPOSITORY, SMALLEST, benchmarks, decode_line
-
 from shoal.cli import diagnostics
 
 

@@ -21,14 +21,14 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
-from tests.async_runner import at_a_desk, in_loop
-from tests.engines import postgres
-from tests.engines.smtp import post_office
 
 from shoal import Shoal
 from shoal.cli import group, main, member
 from shoal.cli.group import COMMANDS, PURPOSES
 from shoal.graph.sqlite import SqliteGraph
+from tests.async_runner import at_a_desk, in_loop
+from tests.engines import postgres
+from tests.engines.smtp import post_office
 
 
 def shoal(store: Path, *arguments: str, typed: str = "") -> Result:

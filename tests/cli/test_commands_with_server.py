@@ -19,9 +19,6 @@ from pathlib import Path
 import httpx
 import pytest
 from click.testing import CliRunner
-from tests.archives import factories as archives
-from tests.async_runner import at_a_desk
-from tests.server_process import served
 
 from shoal import Shoal as Network
 from shoal.cli import main
@@ -29,6 +26,9 @@ from shoal.cli.group import COMMANDS
 from shoal.commands import members, oauth
 from shoal.core.placement import place
 from shoal.core.tokens import Origin
+from tests.archives import factories as archives
+from tests.async_runner import at_a_desk
+from tests.server_process import served
 
 PASSWORD = "a long password"
 UNBUFFERED = {**os.environ, "PYTHONUNBUFFERED": "1"}

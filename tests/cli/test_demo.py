@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.server_process import alive, children
-from tests.stores import all_objects
 
 from shoal import Shoal
 from shoal.cli import main
@@ -23,6 +21,8 @@ from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, LIKED_BY
 from shoal_demo.cli import recall
 from shoal_demo.photos import photos
+from tests.server_process import alive, children
+from tests.stores import all_objects
 
 _SMALL = ("--members", "10", "--days", "1", "--no-serve")
 

@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.test_settings import CHANGED
 
 from shoal.cli import main
 from shoal.settings import Settings, build, load
 from shoal.settings_file import descriptions, render
+from tests.test_settings import CHANGED
 
 
 def init(folder: Path, *arguments: str, typed: str = "", to: str = "shoal.toml") -> Result:

@@ -14,10 +14,6 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from tests.async_runner import in_loop, run
-from tests.broker.relayed_store import claim
-from tests.engines import rabbitmq
-from tests.stores import ANN
 
 from shoal.admin.control import listening
 from shoal.app.network import open_network
@@ -29,6 +25,10 @@ from shoal.graph.contract import Batch, Job
 from shoal.graph.sqlite import SqliteGraph
 from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.settings import build
+from tests.async_runner import in_loop, run
+from tests.broker.relayed_store import claim
+from tests.engines import rabbitmq
+from tests.stores import ANN
 
 JOBS = [Job(n, PostCreated(post_id=n, author_id=ANN)) for n in (1, 2, 3)]
 

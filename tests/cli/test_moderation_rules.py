@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.async_runner import run
 
 from shoal import Shoal
 from shoal.cli import main
+from tests.async_runner import run
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 from PIL import Image
-from tests.cli.test_cli import shoal
 
 from shoal import Shoal
 from shoal.admin.feeds import ReplayReport
 from shoal.commands import posts
 from shoal.commands.posts import Draft
 from shoal.core.ranking.recipes import PRESETS, TERM_NAMES, recipe_link
+from tests.cli.test_cli import shoal
 
 DAY_MS = 86_400_000
 

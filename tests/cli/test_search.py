@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.async_runner import in_loop, run
 
 from shoal import Shoal
 from shoal.app.indexes import open_search
@@ -20,6 +19,7 @@ from shoal.queries import search
 from shoal.queries.search import ResultRange
 from shoal.search.memory import MemoryIndex
 from shoal.settings import Settings
+from tests.async_runner import in_loop, run
 
 
 async def _network(url: str, index: str = "") -> list[str]:

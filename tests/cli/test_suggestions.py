@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli import shoal
 
 from shoal import Shoal
+from tests.cli.test_cli import shoal
 
 
 @pytest.fixture(scope="module")

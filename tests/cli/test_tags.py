@@ -14,8 +14,6 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from rich.cells import cell_len
-from tests.async_runner import run
-from tests.tagcloud.factories import NOW, count_into, uses
 
 from shoal import Shoal
 from shoal.app.network import open_network
@@ -24,6 +22,8 @@ from shoal.settings import Settings
 from shoal.tagcloud.contract import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.reader import TagCloud
+from tests.async_runner import run
+from tests.tagcloud.factories import NOW, count_into, uses
 
 
 @pytest.fixture

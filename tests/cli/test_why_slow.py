@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.server_process import served
-from tests.tracing.logs import SLOW_MS, TRACE, TRACEPARENT, locked, logged, signed_up
 
 from shoal.cli import main
 from shoal.cli.diagnostics import covered, findings, picture
 from shoal.observability.request_log import LoggedRequest, TimedSpan
+from tests.server_process import served
+from tests.tracing.logs import SLOW_MS, TRACE, TRACEPARENT, locked, logged, signed_up
 
 
 def why_slow(store: Path, *arguments: str) -> Result:

@@ -10,15 +10,15 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from tests.async_runner import at_a_desk, eventually, in_loop
-from tests.engines import postgres, redis
-from tests.stores import ANN
 
 from shoal.cli import main
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.postgres import PostgresGraph
+from tests.async_runner import at_a_desk, eventually, in_loop
+from tests.engines import postgres, redis
+from tests.stores import ANN
 
 
 @in_loop

@@ -14,9 +14,6 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.engines.postgres_standby import Standby
-from tests.faults.load import Load, Person
-from tests.faults.proxy import Link, moved, port_of
 
 from shoal.admin.consistency.check import check
 from shoal.admin.jobs import Work, survey
@@ -34,6 +31,9 @@ from shoal.tagcloud.rabbitmq import RabbitTransport
 from shoal_devcluster import cluster as clusters
 from shoal_devcluster.cluster import held
 from shoal_devcluster.program import NotInstalled
+from tests.engines.postgres_standby import Standby
+from tests.faults.load import Load, Person
+from tests.faults.proxy import Link, moved, port_of
 
 PEOPLE = 16
 CROSSING = 3

@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 from httpx import Client
-from tests.archives import factories
-from tests.archives.test_import import said
-from tests.server_process import served
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
 from shoal.admin.export import export
 from shoal.commands import members
 from shoal.graph.schema import POSTED
+from tests.archives import factories
+from tests.archives.test_import import said
+from tests.server_process import served
 
 PASSWORD = "low tide at dawn"
 POSTS = 800

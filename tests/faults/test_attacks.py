@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 import httpx
 import pytest
+
 from benchmarks.attackers import ATTACKS, Outcomes, Target
 from benchmarks.measure import tree_rss
-from tests.async_runner import run
-from tests.server_process import Server, served
-
 from shoal.app.network import open_network
 from shoal.commands import authentication, members, oauth
 from shoal.settings import Settings
+from tests.async_runner import run
+from tests.server_process import Server, served
 
 MIB = 1 << 20
 SCOPES = ("read", "write")

@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 
 import httpx
-from tests.audit.log_reader import entries
-from tests.server_process import Server, served
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
 from shoal.commands import moderation, oauth
 from shoal.core.audit import AuditVerb
 from shoal.core.model import Member, Role
+from tests.audit.log_reader import entries
+from tests.server_process import Server, served
 
 PEOPLE, KILLS = 24, 5
 SCOPES = ("read", "write", "admin:read", "admin:write")

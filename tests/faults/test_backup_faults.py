@@ -15,11 +15,6 @@ from pathlib import Path
 import asyncpg
 import httpx
 import pytest
-from tests.async_runner import run
-from tests.engines import postgres
-from tests.flows.media.test_media_posts import picture
-from tests.server_process import served
-from tests.stores import all_objects
 
 from shoal import Shoal
 from shoal.admin.backups.repository import BackupRepository, Manifest
@@ -27,6 +22,11 @@ from shoal.admin.consistency.check import check
 from shoal.commands import oauth
 from shoal.core.model import Media
 from shoal.graph.schema import FOLLOWS, LIKES
+from tests.async_runner import run
+from tests.engines import postgres
+from tests.flows.media.test_media_posts import picture
+from tests.server_process import served
+from tests.stores import all_objects
 
 MEMBERS = 10
 WRITERS = 8

@@ -11,8 +11,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.async_runner import eventually, in_loop, run
-from tests.engines import postgres, rabbitmq_cluster, redis
 
 from shoal import Shoal, amqp
 from shoal.admin.consistency.check import check
@@ -27,6 +25,8 @@ from shoal.queries import notifications
 from shoal.settings import Settings, build, environment
 from shoal.timelines.contract import Timelines
 from shoal_devcluster.program import Program
+from tests.async_runner import eventually, in_loop, run
+from tests.engines import postgres, rabbitmq_cluster, redis
 
 MEMBERS = 8
 MANY = 60

@@ -9,10 +9,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from tests.async_runner import in_loop
-from tests.flows.test_bulk_moderation import assert_consistent
-from tests.server_process import served
-
 from shoal import Shoal
 from shoal.admin.bulk_moderation import ApplyBulk, UndoBulk
 from shoal.cli.stores import perform
@@ -20,6 +16,9 @@ from shoal.core.bulk_moderation import BulkQuery, BulkState
 from shoal.core.model import Post
 from shoal.graph.schema import BULK_CHANGED
 from shoal.settings import build
+from tests.async_runner import in_loop
+from tests.flows.test_bulk_moderation import assert_consistent
+from tests.server_process import served
 
 POSTS, SECONDS = 600, 120.0
 KILLED_AT = (1, 60, 150, 300)

@@ -19,11 +19,6 @@ from itertools import cycle
 import httpx
 import pytest
 from redis.exceptions import ResponseError
-from tests.async_runner import eventually
-from tests.example_counts import DEEP
-from tests.faults.cluster import ClusterFixture, ClusterFixtures, crowd
-from tests.faults.load import Person
-from tests.faults.proxy import Link
 
 from shoal.app.network import Network, open_network
 from shoal.app.outboxes import open_outboxes
@@ -36,6 +31,11 @@ from shoal.core.ids import IdMaker
 from shoal.graph.contract import Cursor, Job
 from shoal.graph.schema import FOLLOWS, LIKES
 from shoal.outbox.rabbitmq import RabbitOutbox
+from tests.async_runner import eventually
+from tests.example_counts import DEEP
+from tests.faults.cluster import ClusterFixture, ClusterFixtures, crowd
+from tests.faults.load import Person
+from tests.faults.proxy import Link
 
 MANY, FEW = (60, 30) if DEEP else (40, 20)
 """Acknowledged requests before and after a fault."""

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.async_runner import in_loop
-from tests.server_process import served
 
 from shoal import Shoal
 from shoal.commands import oauth
+from tests.async_runner import in_loop
+from tests.server_process import served
 
 KILLS = 3
 BEFORE_KILL = 25

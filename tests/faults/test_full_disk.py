@@ -8,12 +8,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests import disks
-from tests.server_process import served
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
 from shoal.commands import oauth
+from tests import disks
+from tests.server_process import served
 
 _BALLAST = 1_500_000
 

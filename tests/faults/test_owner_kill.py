@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.stores import all_objects
-
 from shoal import Shoal
 from shoal.admin.consistency.check import check
 from shoal.core.model import Post
+from tests.stores import all_objects
 
 PROCESSES = 4
 KILLS = 6

@@ -13,9 +13,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.async_runner import eventually
-from tests.server_process import Server, served
-from tests.stores import all_objects
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
@@ -23,6 +20,9 @@ from shoal.commands import oauth, scheduled_posts
 from shoal.commands.context import Limits
 from shoal.commands.posts import Draft
 from shoal.core.model import Post, ScheduledPost
+from tests.async_runner import eventually
+from tests.server_process import Server, served
+from tests.stores import all_objects
 
 MEMBERS = 12
 WRITERS = 16

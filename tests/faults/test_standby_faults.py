@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import httpx
-from tests.async_runner import run
-from tests.faults.cluster import ClusterFixture, cluster_fixture
 
 from shoal.admin.consistency.check import check
 from shoal.admin.report import CheckReport
@@ -21,6 +19,8 @@ from shoal.app.network import open_network
 from shoal.core.model import Post
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKES, POSTED, AssocType
+from tests.async_runner import run
+from tests.faults.cluster import ClusterFixture, cluster_fixture
 
 MANY, FEW = 60, 20
 BOUND_SECONDS = 60.0

@@ -19,16 +19,16 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.async_runner import eventually, run
-from tests.engines import rabbitmq
-from tests.faults.tag_processes import NOW, Job, SharedBroker, collect, emit
-from tests.real_data import real_data
-from tests.tagcloud.recount import differences, horizon_at, recounted, stored_rows
 
 from shoal.core.text import canonical_tag
 from shoal.tagcloud.contract import DAY_MS, TagChange, Use
 from shoal.tagcloud.rabbitmq import RabbitTransport
 from shoal.tagcloud.sqlite import SqliteCloud
+from tests.async_runner import eventually, run
+from tests.engines import rabbitmq
+from tests.faults.tag_processes import NOW, Job, SharedBroker, collect, emit
+from tests.real_data import real_data
+from tests.tagcloud.recount import differences, horizon_at, recounted, stored_rows
 
 FILE = "posts/photos_cc0_pdm.jsonl.gz"
 POSTS, USES = 26_293, 237_351

@@ -8,16 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from shoal import Shoal
+from shoal.commands import oauth
+from shoal.queries.events import EventReader
+from shoal.webhooks import endpoints
 from tests.async_runner import in_loop
 from tests.faults.test_event_log_kills import Writer
 from tests.push.service import push_service
 from tests.server_process import served
 from tests.webhooks.scene import LOCAL
-
-from shoal import Shoal
-from shoal.commands import oauth
-from shoal.queries.events import EventReader
-from shoal.webhooks import endpoints
 
 KILLS = 3
 BEFORE_KILL = 25

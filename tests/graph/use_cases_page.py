@@ -22,7 +22,6 @@ from benchmarks.dynamodb_queries import (
     count_home,
     fill,
 )
-
 from tests.engines.dynamodb import new_table
 from tests.timelines.on_dynamodb import new_url as new_timelines
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-from shoal.library._generated import Options
 
 from shoal import Shoal, errors
 from shoal.core.bulk_moderation import BulkQuery
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.moderation_rules import Conditions, RuleDraft
 from shoal.graph.payloads.notifications import Group, Kind
+from shoal.library._generated import Options
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings, SettingsError
 from tests.async_runner import in_loop

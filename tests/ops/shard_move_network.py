@@ -7,9 +7,6 @@ import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from tests.engines import postgres
-from tests.stores import broken_promises, contents, id_on, moment
-
 from shoal.admin.report import Progress, nothing
 from shoal.admin.resharding import Mover, open_mover
 from shoal.app.stores import map_of, open_side, open_store
@@ -20,6 +17,8 @@ from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, source_of
 from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from shoal.settings import build
+from tests.engines import postgres
+from tests.stores import broken_promises, contents, id_on, moment
 
 
 class Databases:

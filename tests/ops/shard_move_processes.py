@@ -17,14 +17,13 @@ from collections.abc import Callable, Coroutine
 from itertools import count
 from typing import Any
 
-from tests.ops.shard_move_network import member_on, mover, process
-from tests.stores import id_on, moment
-
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.contract import Batch
 from shoal.graph.schema import LIKES, POSTED
 from shoal.graph.shard_map import parse_shards
+from tests.ops.shard_move_network import member_on, mover, process
+from tests.stores import id_on, moment
 
 
 def store_of(text: str) -> Any:

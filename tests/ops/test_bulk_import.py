@@ -17,8 +17,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.async_runner import in_loop
-from tests.ops.test_import import counts, lay_out
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
@@ -32,6 +30,8 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import Member
 from shoal.graph.bulk import LoadPart
 from shoal.graph.schema import NOTIFIED, TOKEN_USE_START, decode_node
+from tests.async_runner import in_loop
+from tests.ops.test_import import counts, lay_out
 
 Tables = dict[str, list[Any]]
 

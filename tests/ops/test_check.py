@@ -13,9 +13,6 @@ from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
-from tests.api.in_memory_network import picture
-from tests.async_runner import in_loop
-from tests.stores import all_links
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
@@ -36,6 +33,9 @@ from shoal.settings import load
 from shoal.tagcloud import cloud as clouds
 from shoal.tagcloud.contract import TagRow
 from shoal.tagcloud.merger import Amendment
+from tests.api.in_memory_network import picture
+from tests.async_runner import in_loop
+from tests.stores import all_links
 
 NAMES = (
     *(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.async_runner import in_loop
-from tests.flows.test_scheduler import POLL, agenda, plan
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
@@ -17,6 +15,8 @@ from shoal.graph.changes import take_off
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import AGENDA, DUE, DUE_ON, SHOWS_EMOJI, AnyNode
+from tests.async_runner import in_loop
+from tests.flows.test_scheduler import POLL, agenda, plan
 
 
 async def commit(shoal: Shoal, batch: Batch) -> None:

@@ -9,10 +9,6 @@ from typing import NamedTuple
 
 import pytest
 from msgspec.structs import replace
-from tests.async_runner import in_loop
-from tests.flows.media.test_media_posts import files_of as stored_files
-from tests.flows.media.test_media_posts import picture, sweep
-from tests.flows.members import register
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
@@ -23,6 +19,10 @@ from shoal.core.placement import media_path
 from shoal.graph.changes import take_off
 from shoal.graph.contract import Batch
 from shoal.library import Handle
+from tests.async_runner import in_loop
+from tests.flows.media.test_media_posts import files_of as stored_files
+from tests.flows.media.test_media_posts import picture, sweep
+from tests.flows.members import register
 
 
 class MediaNetwork(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.async_runner import in_loop
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check_sampled, random_member
@@ -13,6 +12,7 @@ from shoal.core.ids import shard_of
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, user_name_key
 from shoal.search.contract import IndexChange
+from tests.async_runner import in_loop
 
 NAMES = ("ann", "ben", "cyd", "dee")
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import httpx
 import pytest
 from click.testing import CliRunner, Result
-from tests.async_runner import at_a_desk
-from tests.example_counts import DEEP
-from tests.ops.test_supervisor import until
 
 from shoal.cli import main
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal_devcluster.cluster import Ports, clear, held
+from tests.async_runner import at_a_desk
+from tests.example_counts import DEEP
+from tests.ops.test_supervisor import until
 
 PASSWORD = "a long password"
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.async_runner import in_loop
 
 from shoal import Shoal
 from shoal.admin import control
@@ -22,6 +21,7 @@ from shoal.core.model import Role
 from shoal.multiprocess import link
 from shoal.multiprocess.link import NotListening
 from shoal.multiprocess.rpc import PROTOCOL, Hello, connect
+from tests.async_runner import in_loop
 
 
 @pytest.fixture

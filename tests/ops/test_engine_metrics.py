@@ -8,8 +8,6 @@ from typing import Any
 
 import asyncpg
 from redis import Redis
-from tests.async_runner import in_loop
-from tests.engines import dynamodb, postgres, rabbitmq, redis
 
 from shoal import settings as configuration
 from shoal.app.engines import engine_probes
@@ -20,6 +18,8 @@ from shoal.graph.dynamodb import DynamoGraph
 from shoal.health.probes import EngineHealth, EngineProbe, EngineWatch, Measurement
 from shoal.health.rabbitmq import look as look_at_broker
 from shoal.outbox.rabbitmq import RabbitOutbox
+from tests.async_runner import in_loop
+from tests.engines import dynamodb, postgres, rabbitmq, redis
 
 
 def figures(one: EngineHealth) -> dict[str, float]:

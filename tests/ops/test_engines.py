@@ -10,9 +10,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tests.engines import dynamodb, postgres, rabbitmq, redis
 
 from shoal_devcluster.program import Program
+from tests.engines import dynamodb, postgres, rabbitmq, redis
 
 ENGINES: dict[str, Callable[[], Program]] = {
     "dynamodb": dynamodb.server,

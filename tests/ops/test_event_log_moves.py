@@ -8,18 +8,18 @@ from random import Random
 from unittest.mock import patch
 
 import pytest
-from tests.async_runner import eventually, in_loop
-from tests.event_log_replica import Replica, facts_of
-from tests.ops.shard_move_network import Databases, Load, id_in, member_on, mover, populate, process
-from tests.ops.test_shard_moves import LOADED, SHARDS, SOURCES, killed
-from tests.stores import add
-from tests.tiers import deep
 
 from shoal.core.model import Post
 from shoal.graph.contract import LogCursor, Store
 from shoal.graph.event_log import EventLog, LogKind
 from shoal.graph.shard_map import parse_shards
 from shoal.graph.sharding import sharded_graph
+from tests.async_runner import eventually, in_loop
+from tests.event_log_replica import Replica, facts_of
+from tests.ops.shard_move_network import Databases, Load, id_in, member_on, mover, populate, process
+from tests.ops.test_shard_moves import LOADED, SHARDS, SOURCES, killed
+from tests.stores import add
+from tests.tiers import deep
 
 FIRST = 100_000
 

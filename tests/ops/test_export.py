@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from tests.async_runner import in_loop
 
 from shoal import Shoal
 from shoal.admin import export as streamed_export
@@ -29,6 +28,7 @@ from shoal.core.filters import FilterContext
 from shoal.core.model import RepliesPolicy, Visibility
 from shoal.core.tokens import Origin
 from shoal.library import Handle
+from tests.async_runner import in_loop
 
 
 def picture(color: str) -> bytes:

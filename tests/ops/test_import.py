@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from tests.async_runner import in_loop
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
@@ -39,6 +38,7 @@ from shoal.core.ids import EPOCH_MS, milliseconds_of, shard_of
 from shoal.core.model import DAY_MS, Post
 from shoal.core.text import text_length
 from shoal.graph.contract import Batch
+from tests.async_runner import in_loop
 
 COUNTS = {
     "members": "SELECT count(*) FROM key WHERE space = 'user_name'",

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.async_runner import run
-from tests.real_data import real_data
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
 from shoal.app.network import Network
 from shoal.graph.contract import Cursor
 from shoal.queries import home
+from tests.async_runner import run
+from tests.real_data import real_data
 
 MEMBERS, FOLLOWS, POSTS = "graph/nodes.csv", "graph/edges.csv", "posts/photos_cc0_pdm.jsonl.gz"
 BEST_CONNECTED, EVERY_OTHER = 600, 75

@@ -13,12 +13,8 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from benchmarks.measure import rss, tree_cpu
-from tests.async_runner import in_loop
-from tests.engines import postgres
-from tests.ops.shard_move_network import UPPER, Load, member_on, mover, populate, process
-from tests.stores import add
 
+from benchmarks.measure import rss, tree_cpu
 from shoal import Shoal
 from shoal.admin.consistency.check import check
 from shoal.core.ids import EPOCH_MS, compose, shard_of
@@ -26,6 +22,10 @@ from shoal.core.model import Member
 from shoal.core.placement import SHARDS, place
 from shoal.graph.shard_map import first_map, heartbeat_seconds, parse_shards, ranges_of
 from shoal.library.handle import Handle
+from tests.async_runner import in_loop
+from tests.engines import postgres
+from tests.ops.shard_move_network import UPPER, Load, member_on, mover, populate, process
+from tests.stores import add
 
 PATIENT_SECONDS = 300.0
 MOST_THREADS, MOST_FILES = 3, 10

@@ -17,9 +17,6 @@ from typing import TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.async_runner import in_loop, run
-from tests.ops.shard_move_network import Databases, contents_of, populate, process
-from tests.stores import id_on, moment
 
 from shoal.admin.move import Sums, move_network
 from shoal.admin.report import nothing
@@ -34,6 +31,9 @@ from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWS
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.graph.sqlite import SqliteGraph
+from tests.async_runner import in_loop, run
+from tests.ops.shard_move_network import Databases, contents_of, populate, process
+from tests.stores import id_on, moment
 
 ROOT = Path(__file__).resolve().parents[2]
 

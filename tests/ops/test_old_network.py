@@ -16,9 +16,6 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from tests.async_runner import in_loop
-from tests.stores import all_objects
-from tests.upgrades.stored_networks import unpack_all
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
@@ -29,6 +26,9 @@ from shoal.graph.contract import Cursor
 from shoal.library import Handle
 from shoal.queries.search import posts
 from shoal.scheduler import Agenda
+from tests.async_runner import in_loop
+from tests.stores import all_objects
+from tests.upgrades.stored_networks import unpack_all
 
 ARCHIVE = Path(__file__).parent / "data" / "old-network.tar.xz"
 PASSWORD = "correct horse battery"

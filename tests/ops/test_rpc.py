@@ -16,7 +16,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.async_runner import eventually, in_loop
 
 from shoal.core.errors import InvalidInput, TooLarge, Unavailable
 from shoal.multiprocess import link, rpc
@@ -33,6 +32,7 @@ from shoal.multiprocess.rpc import (
     connect,
     serving,
 )
+from tests.async_runner import eventually, in_loop
 
 _NIL = b"\xc0"
 

@@ -17,6 +17,18 @@ from unittest.mock import patch
 
 import asyncpg
 import pytest
+
+from shoal.admin.resharding import Move, Mover
+from shoal.core.errors import Conflict, InvalidInput, Unavailable
+from shoal.core.events import InversePending
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Batch, Store
+from shoal.graph.postgres import ranks
+from shoal.graph.postgres.writer import Writer
+from shoal.graph.schema import LIKES
+from shoal.graph.shard_map import Digest, RowKind, RowNames, parse_shards
+from shoal.graph.sharding import sharded_graph
+from shoal.graph.sharding.sharded_graph import ShardedGraph
 from tests.async_runner import eventually, in_loop
 from tests.ops.shard_move_network import (
     UPPER,
@@ -30,18 +42,6 @@ from tests.ops.shard_move_network import (
     process,
 )
 from tests.stores import all_links, all_objects, begin, broken_promises, id_on, moment
-
-from shoal.admin.resharding import Move, Mover
-from shoal.core.errors import Conflict, InvalidInput, Unavailable
-from shoal.core.events import InversePending
-from shoal.core.ids import shard_of
-from shoal.graph.contract import Batch, Store
-from shoal.graph.postgres import ranks
-from shoal.graph.postgres.writer import Writer
-from shoal.graph.schema import LIKES
-from shoal.graph.shard_map import Digest, RowKind, RowNames, parse_shards
-from shoal.graph.sharding import sharded_graph
-from shoal.graph.sharding.sharded_graph import ShardedGraph
 
 SOURCES = range(12, 16)
 SHARDS = parse_shards("12-15")

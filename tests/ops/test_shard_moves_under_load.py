@@ -6,14 +6,13 @@ import asyncio
 import itertools
 import random
 
-from tests.async_runner import in_loop
-from tests.ops.shard_move_network import Databases, mover
-
 from shoal import Shoal
 from shoal.admin.consistency.check import check
 from shoal.core.errors import Unavailable
 from shoal.core.placement import place
 from shoal.graph.shard_map import LEASE_SECONDS
+from tests.async_runner import in_loop
+from tests.ops.shard_move_network import Databases, mover
 
 
 @in_loop

@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.async_runner import in_loop
-from tests.ops.shard_move_network import Databases, member_on, mover, populate, process
-from tests.stores import Backend, add, all_links, all_objects, id_on
 
 from shoal.admin.report import nothing
 from shoal.admin.resharding import Evenness, by_source, evenness, spread_of
@@ -23,6 +20,9 @@ from shoal.graph.bulk import ASSOC_BYTES, Spread, weigh
 from shoal.graph.contract import Store
 from shoal.graph.schema import encode_node
 from shoal.graph.shard_map import ShardMap, first_map, parse_shard_map, parse_shards, ranges_of, shown_url
+from tests.async_runner import in_loop
+from tests.ops.shard_move_network import Databases, member_on, mover, populate, process
+from tests.stores import Backend, add, all_links, all_objects, id_on
 
 ROOT = Path(__file__).resolve().parents[2]
 

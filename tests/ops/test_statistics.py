@@ -8,7 +8,6 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from tests.async_runner import run
 
 from shoal.admin import statistics
 from shoal.admin.statistics import WINDOW_DAYS, Figures, Ledger, Period, by_day, count, summed, uses
@@ -18,6 +17,7 @@ from shoal.core.model import DAY_MS, HIDDEN_BY_MODERATION, Member, Post, Report,
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKES, TAGGED, AnyNode, tag_id
+from tests.async_runner import run
 
 TODAY = 20_700
 NOW = TODAY * DAY_MS + DAY_MS // 2

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.async_runner import in_loop
-from tests.flows.test_scheduler import an_app, stays
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
@@ -20,6 +18,8 @@ from shoal.core.model import App
 from shoal.graph.access import get_object
 from shoal.graph.changes import take_off
 from shoal.graph.contract import Batch
+from tests.async_runner import in_loop
+from tests.flows.test_scheduler import an_app, stays
 
 
 async def from_before(shoal: Shoal) -> App:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from benchmarks.dynamodb_timelines import meter_writes
 
+from benchmarks.dynamodb_timelines import meter_writes
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.contract import Cursor
 from shoal.graph.dynamodb import DynamoGraph

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import inspect
-from scripts.web_pages import Subjects, prepared
 
+from scripts.web_pages import Subjects, prepared
 from shoal import settings
 from shoal.commands import oauth
 from shoal.core.ranking.recipes import BALANCED, recipe_link

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from bs4 import BeautifulSoup
-from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 
+from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 from shoal.commands import posts, reactions
 from shoal.commands.posts import Draft
 from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture

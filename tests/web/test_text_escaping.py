@@ -13,8 +13,8 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 from bs4.element import NavigableString
 from msgspec import inspect
-from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 
+from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 from shoal import settings
 from shoal.commands import (
     filters,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from babel.messages.catalog import Catalog, Message
-from scripts import catalog as catalogs
-from scripts.catalog import catalog
 
 import shoal
+from scripts import catalog as catalogs
+from scripts.catalog import catalog
 from shoal.i18n import LANGUAGES, words_in
 from shoal.web.form_errors import complaint
 

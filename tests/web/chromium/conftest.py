@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser
-from scripts.web_pages import Subjects
 
+from scripts.web_pages import Subjects
 from tests.web.chromium.browser_sessions import LiveServer, browser
 from tests.web.chromium.crawler import cast, network_of_pages
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from playwright.sync_api import Browser, Error, Request, Response
-from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 
+from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 from shoal.commands import media, members, moderation, posts, reactions, relationships
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft

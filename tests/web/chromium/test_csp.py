@@ -6,8 +6,8 @@ import re
 
 import pytest
 from playwright.sync_api import Browser, Error, Page, expect
-from scripts.web_pages import MEMBERS, STRANGERS, Subjects
 
+from scripts.web_pages import MEMBERS, STRANGERS, Subjects
 from tests.web.chromium.browser_sessions import LiveServer, Screen, screen, until
 
 _ACTIONS = """() => [...document.forms].map((form) => [form.method, form.getAttribute("action") ?? ""])"""

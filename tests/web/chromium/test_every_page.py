@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 from playwright.sync_api import Browser, Page
-from scripts.web_pages import Subjects
 
+from scripts.web_pages import Subjects
 from shoal import settings
 from shoal.commands import second_factor
 from shoal.core.credentials import new_key

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 from playwright.sync_api import Browser
-from scripts.web_pages import STRANGERS, Subjects
 
+from scripts.web_pages import STRANGERS, Subjects
 from shoal.core.model import Role
 from tests.example_counts import DEEP
 from tests.web.chromium.browser_sessions import LiveServer

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from playwright.sync_api import Browser
+
 from scripts import shots
 
 
