@@ -435,6 +435,29 @@ def test_cli_moderation_commands_on_store_of_running_server_hold_and_hide_posts(
         eventually_true(lambda: is_shown(first))
 
 
+def test_cli_feeds_commands_create_change_and_delete_feeds_of_running_server(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    declared = {"sources": [{"from": "everybody"}], "order": {"by": "expression", "expression": "likes"}}
+    file = tmp_path / "best.json"
+    file.write_text(json.dumps(declared))
+    with served(store) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        assert told(run(store, "feeds", "add", "best", str(file))) == (
+            "feed best: a page takes up to 141 reads and 200 candidates\n"
+        )
+        assert client.get("/api/shoal/v1/feeds/best").json() == []
+        told(run(store, "feeds", "change", "best", "--title", "The best"))
+        assert told(run(store, "feeds", "list")).splitlines()[1:] == ["best\texpression\t141\t200\tThe best"]
+        assert json.loads(told(run(store, "feeds", "show", "best"))) == declared
+        file.write_text(json.dumps({**declared, "order": {"by": "expression", "expression": "hearts"}}))
+        assert "order.expression: at position 1: unknown name 'hearts'" in refused(
+            run(store, "feeds", "change", "best", str(file))
+        )
+        assert "nothing to change" in refused(run(store, "feeds", "change", "best"))
+        assert told(run(store, "feeds", "delete", "best")) == "deleted feed best\n"
+        assert client.get("/api/shoal/v1/feeds/best").status_code == 404
+        assert "there is no feed 'best'" in refused(run(store, "feeds", "delete", "best"))
+
+
 def test_backup_command_creates_lists_verifies_prunes_and_restores_backups(shoal: Shoal, tmp_path: Path) -> None:
     place = str(tmp_path / "backups")
     first = told(shoal("backup", "--to", place)).splitlines()
@@ -545,6 +568,7 @@ def test_cli_commands_are_all_tested_with_server_unless_they_need_none() -> None
         "export",
         "import",
         "feed",
+        "feeds",
         "suggestions",
         "rank",
         "search",

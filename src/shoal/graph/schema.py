@@ -17,6 +17,7 @@ from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import NewerNeeded
 from shoal.core.external_ids import ExternalId, ExternalLink
+from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
 from shoal.core.model import (
@@ -178,6 +179,7 @@ PARKED_EVENTS = AssocType(121, "parked_events")  # webhook -> parked event (an i
 HOLDS = AssocType(130, "holds")  # member -> own held content
 QUEUED = AssocType(131, "queued", inverse=132, counted=False)  # held content that waits for a decision -> `EVERYBODY`
 QUEUE = AssocType(132, "queue", inverse=131)
+OWNS_FEED = AssocType(160, "owns_feed")  # member, or `EVERYBODY` -> named feed
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: entry or IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
@@ -407,6 +409,11 @@ def import_key(shard: int, source: str) -> Key:
     return Key(shard, "import", source)
 
 
+def feed_key(name: str) -> Key:
+    """Return the key that leads from the name of a feed of the server to the feed."""
+    return Key(shard_of(EVERYBODY), "feed", name)
+
+
 def moderation_rules_key() -> Key:
     return Key(shard_of(EVERYBODY), "moderation_rules", "")
 
@@ -458,6 +465,7 @@ AnyNode = (
     | Webhook
     | WebhookLog
     | HeldContent
+    | NamedFeed
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -12,12 +12,13 @@ from shoal.library.lists import OwnLists
 from shoal.library.media import OwnAlbums, SeesAlbums, Uploads
 from shoal.library.members import FindsContacts, HasProfile, Invites, LogsIn, SeesProfiles
 from shoal.library.moderation import Complains, Moderation, OwnHeld
+from shoal.library.named_feeds import SeesNamedFeeds
 from shoal.library.notifications import OwnConversations, OwnNotifications
 from shoal.library.posts import OwnScheduled, Reacts, SeesPosts, SeesReactions, WritesPosts
 from shoal.library.search import FollowsTags, MemberSearches, Searches
 
 
-class Visitor(SeesPosts, SeesReactions, SeesPeople, SeesProfiles, SeesAlbums, SeesFeeds, Searches):
+class Visitor(SeesPosts, SeesReactions, SeesPeople, SeesProfiles, SeesAlbums, SeesFeeds, SeesNamedFeeds, Searches):
     """A view for an anonymous visitor."""
 
     def __init__(self, network: Network) -> None:
@@ -34,6 +35,7 @@ class Handle(
     HasProfile,
     SeesAlbums,
     HasFeeds,
+    SeesNamedFeeds,
     ReadsForYou,
     FollowsTags,
     MemberSearches,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -15,11 +18,14 @@ from shoal.core.feeds.declarations import (
     MAX_BYTES,
     MAX_CANDIDATES,
     FeedDeclaration,
+    Filters,
+    Source,
     check_cost,
     cost_of,
     declaration_of,
     values_of,
 )
+from shoal.core.feeds.expressions import FUNCTIONS, TERMS
 
 _EVERYBODY = {"from": "everybody"}
 _HALF_LIFE = {"type": "number", "default": 24, "minimum": 1, "maximum": 720}
@@ -196,3 +202,24 @@ def test_expensive_feed_is_refused_with_the_part_that_costs_most(
     with pytest.raises(Unfit) as error:
         check_cost(cost_of(declaration_of(_declared(*sources, order=order))))
     assert message in str(error.value)
+
+
+_DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_documentation_lists_all_sources_filters_and_terms_in_valid_declarations() -> None:
+    text = (_DOCS / "reference" / "feeds.md").read_text()
+    sources = [json.loads(found) for found in re.findall(r'`(\{"from".*?\})`', text)]
+    declared = declaration_of({"sources": sources})
+    assert {type(source) for source in declared.sources} == set(get_args(Source))
+    parameters = [json.loads(found) for found in re.findall(r'`(\{"type".*?\})`', text)]
+    values = dict(zip("abc", parameters, strict=True))
+    assert len(declaration_of(_declared(order=_by("likes"), parameters=values)).parameters) == 3
+    missing = [name for name in (*Filters.__struct_fields__, *TERMS) if f"`{name}`" not in text]
+    assert not missing
+    assert not [name for name in FUNCTIONS if f"`{name}(" not in text]
+    (example,) = re.findall(
+        r"```json\n(\{\n  \"sources\".*?)```", (_DOCS / "howto" / "feeds.md").read_text(), re.DOTALL
+    )
+    cost = cost_of(declaration_of(example))
+    assert f"up to {cost.reads} reads and {cost.candidates} candidates" in (_DOCS / "howto" / "feeds.md").read_text()

@@ -11,8 +11,8 @@
 A feed shows posts, each at most once, and no shares. The order `newest` has no end. The other orders rank the newest posts of each
 source, `most` of each, and at most 1,500 together.
 
-A new kind of source is a struct of the union `Source` with its cost in `_READS`, and a reader in `queries/named_feeds/sources.py`. A
-new filter is a field of `Filters`, and a condition there.
+A new kind of source is a struct of the union `Source` with its cost in `_READS`, and a reader in `queries/named_feeds/sources.py`.
+A new filter is a field of `Filters`, and a condition there.
 """
 
 from __future__ import annotations
@@ -218,6 +218,12 @@ class FeedDeclaration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         if not isinstance(self.order, ByExpression):
             return None
         return parse(self.order.expression, self._types(), field="order.expression")
+
+    def document(self) -> dict[str, Any]:
+        """Return the declaration as JSON values, without fields that have their defaults."""
+        defaults = {"filters": {}, "order": {"by": "newest"}}
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: value for name, value in found.items() if defaults.get(name) != value}
 
     def _types(self) -> dict[str, Type]:
         return {name: _type_of(parameter) for name, parameter in self.parameters.items()}

@@ -1,0 +1,188 @@
+"""Named feeds of the server: reading and managing them. Mastodon has no equivalent."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Meta
+
+from shoal.commands import feeds as commands
+from shoal.core.feeds.declarations import MAX_PARAMETERS, NamedFeed, cost_of
+from shoal.core.feeds.expressions import MAX_TEXT
+from shoal.core.ids import milliseconds_of
+from shoal.core.model import Role
+from shoal.graph.feed_lookup import contained_feeds, feeds_of, readable_feed
+from shoal.http.pagination import StatusesQuery, listed_data
+from shoal.http.params import Json
+from shoal.http.responses import Reply, encode, raw
+from shoal.mastodon_api.context import Context, Router, address_of, cursor_of, paged
+from shoal.mastodon_api.entities.serializers import moment
+from shoal.mastodon_api.entities.statuses import FeedContribution, FeedExplanation, Status
+from shoal.queries.foryou.ranking import decode_cursor
+from shoal.queries.named_feeds import feed as queries
+from shoal.queries.named_feeds.snapshots import Explanation
+
+router = Router()
+admin_router = Router(role=Role.ADMIN)
+
+_FEEDS = "/api/shoal/v1/feeds"
+_ADMIN = "/api/shoal/v1/admin/feeds"
+
+_Reference = Annotated[str, Meta(min_length=1, max_length=50)]
+_Name = Annotated[str, Meta(max_length=200)]
+_Title = Annotated[str, Meta(max_length=20_000)]
+_Parameter = Annotated[str, Meta(max_length=10 * MAX_TEXT)]
+_ParameterName = Annotated[str, Meta(max_length=100)]
+
+
+class FeedQuery(StatusesQuery, frozen=True, kw_only=True):
+    id: _Reference
+    """The name of a feed of the server, or the id of a feed."""
+    cursor: Annotated[str, Meta(max_length=64)] = ""
+    """The cursor of a ranked feed, from the `Link` header of the previous page."""
+    parameters: Annotated[dict[_ParameterName, _Parameter], Meta(max_length=MAX_PARAMETERS)] | None = None
+    """Values of the feed's parameters by name, as in `parameters[half_life]=12`; omitted ones have their defaults."""
+
+
+class OneFeed(msgspec.Struct, frozen=True):
+    id: _Reference
+    """The name of a feed of the server, or the id of a feed."""
+
+
+class NewServerFeed(msgspec.Struct, frozen=True, kw_only=True):
+    name: _Name
+    """2 to 50 lower-case letters, digits, `-` and `_`, starting with a letter."""
+    title: _Title = ""
+    """By default the name."""
+    declaration: Json
+    """What the feed shows, see [feeds](reference/feeds.md)."""
+
+
+class ServerFeedChanges(msgspec.Struct, frozen=True, kw_only=True):
+    name: _Name
+    title: _Title | None = None
+    declaration: Json | None = None
+
+
+class ServerFeed(msgspec.Struct, frozen=True):
+    name: _Name
+
+
+class FeedCost(msgspec.Struct, kw_only=True):
+    """The most that a page of a feed costs."""
+
+    reads: int
+    """Lists and bulk reads of the store."""
+    candidates: int
+    """Statuses that a ranked feed considers; 0 for a feed in the order of time."""
+    parts: list[FeedCostPart]
+
+
+class FeedCostPart(msgspec.Struct, kw_only=True):
+    name: str
+    reads: int
+    candidates: int
+
+
+class FeedEntity(msgspec.Struct, kw_only=True):
+    """A named feed, with the cost of a page."""
+
+    id: str
+    name: str | None
+    """The name of a feed of the server; null for a feed of a member."""
+    title: str
+    created_at: str
+    ranked: bool
+    """Whether the feed is paged by cursors, instead of ids."""
+    declaration: msgspec.Raw
+    """See [feeds](reference/feeds.md)."""
+    cost: FeedCost
+
+
+@router.get(_FEEDS, auth="optional", scope="read:lists", answer=list[FeedEntity])
+async def list_feeds(context: Context, _params: None) -> object:
+    """List the feeds of the server, oldest first."""
+    return [await _entity(context, feed) for feed in await feeds_of(context.app.graph, 0)]
+
+
+@router.get(f"{_FEEDS}/{{id}}/declaration", auth="optional", scope="read:lists", answer=FeedEntity)
+async def get_feed(context: Context, params: OneFeed) -> object:
+    """Show a feed: its declaration, and the most that reading a page costs."""
+    return await _entity(context, await readable_feed(context.app.graph, context.caller.member_id, params.id))
+
+
+@router.get(f"{_FEEDS}/{{id}}", auth="optional", scope="read:statuses", answer=list[Status])
+async def read_feed(context: Context, params: FeedQuery) -> object:
+    """Read a feed. Each status explains in `shoal.explanation` why it is there.
+
+    A feed in the order of time is paged by ids, and a ranked one by the cursor in the `Link` header, for an hour.
+    """
+    app, viewer = context.app, context.caller.member_id
+    feed = await readable_feed(app.graph, viewer, params.id)
+    cursor = cursor_of(params)
+    at = decode_cursor(params.cursor) if params.cursor else None
+    page = await queries.page(app.reads, viewer, feed, cursor, at=at, parameters=params.parameters)
+    data = listed_data(with_data=params.with_data)
+    body = await app.present.ranked_page(viewer, [(shown.entry, explained(shown.why)) for shown in page.entries], data)
+    if not feed.declaration.ranked:
+        return paged(context, body, [shown.entry.id for shown in page.entries], page.next, cursor)
+    if not page.cursor:
+        return Reply(body)
+    query: dict[str, object] = {f"parameters[{name}]": value for name, value in (params.parameters or {}).items()}
+    query |= {"limit": cursor.limit, "cursor": page.cursor} | ({"with_data": "true"} if params.with_data else {})
+    address = address_of(context).partition("?")[0]
+    return Reply(body, headers=(("Link", f'<{address}?{urlencode(query)}>; rel="next"'),))
+
+
+def explained(why: Explanation) -> FeedExplanation:
+    return FeedExplanation(
+        sources=list(why.sources),
+        score=why.score,
+        contributions=[FeedContribution(name, value) for name, value in why.contributions],
+        places_lost=why.lost,
+    )
+
+
+@admin_router.post(_ADMIN, scope="admin:write", answer=FeedEntity)
+async def create_server_feed(context: Context, params: NewServerFeed) -> object:
+    """Create a feed of the server. A feed that is too expensive is refused."""
+    made = await commands.create_for_server(
+        context.app.writes, params.name, params.declaration.value, title=params.title
+    )
+    return await _entity(context, made)
+
+
+@admin_router.put(f"{_ADMIN}/{{name}}", scope="admin:write", answer=FeedEntity)
+async def update_server_feed(context: Context, params: ServerFeedChanges) -> object:
+    """Change the title or the declaration of a feed of the server."""
+    declaration = None if params.declaration is None else params.declaration.value
+    changed = await commands.update_for_server(
+        context.app.writes, params.name, title=params.title, declaration=declaration
+    )
+    return await _entity(context, changed)
+
+
+@admin_router.delete(f"{_ADMIN}/{{name}}", scope="admin:write", answer=dict)
+async def delete_server_feed(context: Context, params: ServerFeed) -> None:
+    """Delete a feed of the server. Feeds that contain it lose its statuses."""
+    await commands.delete_for_server(context.app.writes, params.name)
+
+
+async def _entity(context: Context, feed: NamedFeed) -> FeedEntity:
+    declared = feed.declaration
+    cost = cost_of(declared, await contained_feeds(context.app.graph, context.caller.member_id, declared))
+    return FeedEntity(
+        id=str(feed.id),
+        name=feed.name or None,
+        title=feed.title,
+        created_at=moment(milliseconds_of(feed.id)),
+        ranked=declared.ranked,
+        declaration=raw(encode(declared.document())),
+        cost=FeedCost(
+            reads=cost.reads,
+            candidates=cost.candidates,
+            parts=[FeedCostPart(name=part.name, reads=part.reads, candidates=part.candidates) for part in cost.parts],
+        ),
+    )

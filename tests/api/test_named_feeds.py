@@ -1,0 +1,133 @@
+"""Named feeds over the API: reading with parameters and cursors, and managing those of the server."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from shoal.commands import moderation
+from shoal.core.model import Role
+from tests.api.in_memory_network import NetworkFixture, Someone
+
+ADMIN = "/api/shoal/v1/admin/feeds"
+FEEDS = "/api/shoal/v1/feeds"
+BREAD = {"sources": [{"from": "tag", "tag": "bread"}]}
+BEST = {
+    **BREAD,
+    "order": {"by": "expression", "expression": "likes * $weight - age_hours"},
+    "parameters": {"weight": {"type": "number", "default": 0, "minimum": -10, "maximum": 10}},
+}
+
+
+@pytest.fixture
+def admin(shoal: NetworkFixture) -> Someone:
+    admin = shoal.join("olga", ("read", "write", "admin:read", "admin:write"))
+    shoal.run(moderation.set_role(shoal.network.writes, admin.member.id, Role.ADMIN))
+    return admin
+
+
+def texts(statuses: list[dict[str, Any]]) -> list[str]:
+    return [re.sub("<[^>]*>", "", status["content"]) for status in statuses]
+
+
+def write(shoal: NetworkFixture, who: Someone, number: int) -> list[str]:
+    """Post this number of statuses, and return their ids."""
+    made = [shoal.json("POST", "/api/v1/statuses", who, json={"status": f"{at} #bread"})["id"] for at in range(number)]
+    shoal.settle()
+    return made
+
+
+def test_feed_in_order_of_time_is_paged_by_ids(shoal: NetworkFixture, admin: Someone) -> None:
+    shoal.json("POST", ADMIN, admin, json={"name": "bread", "title": "Bread", "declaration": BREAD})
+    ids = write(shoal, admin, 5)
+    first = shoal.ask("GET", f"{FEEDS}/bread", "", params={"limit": 2})
+    assert texts(first.json()) == ["4 #bread", "3 #bread"]
+    assert first.json()[0]["shoal"]["explanation"] == {
+        "sources": ["tag bread"],
+        "score": None,
+        "contributions": [],
+        "places_lost": 0,
+    }
+    link = first.links["next"]["url"]
+    following = shoal.ask("GET", link[link.index("/api/") :], "")
+    assert texts(following.json()) == ["2 #bread", "1 #bread"]
+    newer = shoal.json("GET", f"{FEEDS}/bread", "", params={"min_id": ids[0], "limit": 2})
+    assert texts(newer) == ["2 #bread", "1 #bread"]
+
+
+def test_ranked_feed_takes_parameters_explains_scores_and_is_paged_by_cursor(
+    shoal: NetworkFixture, admin: Someone
+) -> None:
+    shoal.json("POST", ADMIN, admin, json={"name": "best", "declaration": BEST})
+    ids = write(shoal, admin, 4)
+    shoal.json("POST", f"/api/v1/statuses/{ids[0]}/favourite", shoal.join("ben"))
+    shoal.settle()
+    first = shoal.ask("GET", f"{FEEDS}/best", admin, params={"limit": 3, "parameters[weight]": "5"})
+    assert texts(first.json())[0] == "0 #bread"
+    explanation = first.json()[0]["shoal"]["explanation"]
+    assert [each["name"] for each in explanation["contributions"]] == ["likes * $weight", "-age_hours"]
+    assert explanation["contributions"][0]["contribution"] == 5.0
+    assert explanation["score"] == sum(each["contribution"] for each in explanation["contributions"])
+    link = first.links["next"]["url"]
+    assert "parameters%5Bweight%5D=5" in link
+    following = shoal.ask("GET", link[link.index("/api/") :], admin)
+    assert len(following.json()) == 1
+    assert "next" not in following.links
+    assert texts(shoal.json("GET", f"{FEEDS}/best", admin))[0] == "3 #bread"
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"max_id": "5"}, "max_id: this feed is ranked, and is paged by cursor"),
+        ({"cursor": "x"}, "cursor: as the page before gave it"),
+        ({"parameters[weight]": "11"}, "weight: expected a number from -10 to 10 (got '11')"),
+        ({"parameters[size]": "1"}, "size: unknown parameter of this feed; allowed are weight"),
+    ],
+)
+def test_invalid_request_for_a_feed_is_refused(
+    shoal: NetworkFixture, admin: Someone, query: dict[str, str], message: str
+) -> None:
+    shoal.json("POST", ADMIN, admin, json={"name": "best", "declaration": BEST})
+    answer = shoal.ask("GET", f"{FEEDS}/best", admin, params=query)
+    assert (answer.status_code, message in answer.json()["error"]) == (422, True)
+
+
+def test_recipe_feed_needs_a_member(shoal: NetworkFixture, admin: Someone) -> None:
+    shoal.json("POST", ADMIN, admin, json={"name": "best", "declaration": {**BREAD, "order": {"by": "recipe"}}})
+    assert shoal.ask("GET", f"{FEEDS}/best", "").status_code == 401
+    write(shoal, shoal.join("ben"), 1)
+    (status,) = shoal.json("GET", f"{FEEDS}/best", admin)
+    assert "freshness" in [each["name"] for each in status["shoal"]["explanation"]["contributions"]]
+
+
+def test_admin_creates_changes_and_deletes_feeds_of_the_server(shoal: NetworkFixture, admin: Someone) -> None:
+    made = shoal.json("POST", ADMIN, admin, json={"name": "bread", "declaration": BREAD})
+    assert (made["name"], made["title"], made["ranked"]) == ("bread", "bread", False)
+    assert made["declaration"] == BREAD
+    assert made["cost"]["parts"][0] == {"name": "tag bread", "reads": 1, "candidates": 0}
+    assert shoal.json("GET", f"{FEEDS}/bread/declaration", "") == made
+    changed = shoal.json("PUT", f"{ADMIN}/bread", admin, json={"title": "Bread", "declaration": BEST})
+    assert (changed["title"], changed["ranked"]) == ("Bread", True)
+    assert shoal.json("GET", FEEDS, "") == [changed]
+    taken = shoal.ask("POST", ADMIN, admin, json={"name": "bread", "declaration": BREAD})
+    assert (taken.status_code, "there is a feed 'bread' already" in taken.json()["error"]) == (422, True)
+    for declaration, message in (
+        ({"sources": []}, "declaration: "),
+        ({"sources": [{"from": "nearby", "latitude": at, "longitude": 0, "radius_km": 500} for at in range(20)]}, ""),
+    ):
+        answer = shoal.ask("PUT", f"{ADMIN}/bread", admin, json={"declaration": {**BEST, **declaration}})
+        assert (answer.status_code, message in answer.json()["error"]) == (422, True)
+    shoal.json("DELETE", f"{ADMIN}/bread", admin)
+    assert shoal.ask("GET", f"{FEEDS}/bread", "").status_code == 404
+
+
+def test_member_cannot_manage_feeds_of_the_server(shoal: NetworkFixture) -> None:
+    ben = shoal.join("ben", ("read", "write", "admin:read", "admin:write"))
+    body = {"name": "bread", "declaration": BREAD}
+    assert shoal.ask("POST", ADMIN, ben, json=body).status_code == 403
+    assert shoal.ask("PUT", f"{ADMIN}/bread", ben, json=body).status_code == 403
+    assert shoal.ask("DELETE", f"{ADMIN}/bread", ben).status_code == 403
+    assert shoal.json("GET", FEEDS, ben) == []

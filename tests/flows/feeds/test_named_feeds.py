@@ -1,0 +1,355 @@
+"""Named feeds of the server: sources, filters, orders and explanations, on every store."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal import Handle, Shoal, Visitor
+from shoal.commands import filters
+from shoal.commands.filters import FilterChange, KeywordChange
+from shoal.core.errors import InvalidInput, NotFound, Taken, Unauthenticated, Unfit
+from shoal.core.feeds.declarations import SPAN, NamedFeed
+from shoal.core.filters import FilterAction, FilterContext
+from shoal.graph.contract import Cursor
+from shoal.queries.context import Reads
+from shoal.queries.named_feeds import feed as named_feeds
+from shoal.queries.named_feeds.feed import FeedPage
+from shoal.queries.named_feeds.snapshots import diversified
+from tests.async_runner import in_loop, run
+from tests.engines import dynamodb, postgres
+from tests.flows.members import register
+from tests.flows.query_counts import calls
+
+HARBOUR = (54.1, -0.2)
+
+
+@pytest.fixture(params=["memory", "two stores", "sqlite", "postgres", "dynamodb"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
+    """An empty network on each kind of store."""
+    if request.param == "two stores":
+        return {"0-31": "memory://one", "32-63": "memory://two"}
+    if request.param == "postgres":
+        return run(postgres.database(request))
+    if request.param == "dynamodb":
+        return dynamodb.new_table()
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'shoal.db'}"
+
+
+def by(expression: str, **parameters: Any) -> dict[str, Any]:
+    return {"order": {"by": "expression", "expression": expression}, "parameters": parameters}
+
+
+def texts(page: FeedPage) -> list[str]:
+    return [shown.entry.post.text for shown in page.entries]
+
+
+async def all_texts(viewer: Handle | Visitor, name: str, limit: int = 2) -> list[str]:
+    """Return the texts of a feed, read in pages."""
+    page = await viewer.read_feed(name, limit=limit)
+    found = texts(page)
+    while page.next is not None or page.cursor:
+        page = await viewer.read_feed(name, page.next, limit, cursor=page.cursor)
+        found += texts(page)
+    return found
+
+
+async def matching(shoal: Shoal, viewer: Handle | Visitor, *sources: dict[str, Any], **fields: Any) -> list[str]:
+    """Return the texts of a feed with these sources, and check that a ranked feed by age has the same posts."""
+    await shoal.feeds.create("some", {"sources": list(sources), **fields})
+    found = await all_texts(viewer, "some")
+    await shoal.feeds.update("some", declaration={"sources": list(sources), **fields, **by("-age_hours")})
+    assert sorted(await all_texts(viewer, "some")) == sorted(found)
+    await shoal.feeds.delete("some")
+    return found
+
+
+@in_loop
+async def test_feed_merges_its_sources_in_order_of_time_on_every_store(url: str | dict[str, str]) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben, cyd, dan = await register(shoal, "ann", "ben", "cyd", "dan")
+        await ann.update_profile(place_precision="exact")
+        await ann.follow(ben)
+        await ben.create("1 followed")
+        await ben.create("2 followed #bread")
+        await cyd.create("3 #bread")
+        await cyd.create("4 elsewhere", visibility="unlisted")
+        await dan.create("5 other")
+        await ann.create("6 at the harbour", place=HARBOUR)
+        await shoal.settle()
+        friends = await ann.lists.create("friends")
+        await ann.lists.put_on(friends, ben)
+        assert await matching(shoal, ann, {"from": "followees"}) == ["2 followed #bread", "1 followed"]
+        assert await matching(shoal, ann, {"from": "tag", "tag": "bread"}) == ["3 #bread", "2 followed #bread"]
+        assert await matching(shoal, ann, {"from": "author", "author": "cyd"}) == ["4 elsewhere", "3 #bread"]
+        here = {"from": "nearby", "latitude": HARBOUR[0], "longitude": HARBOUR[1], "radius_km": 1}
+        assert await matching(shoal, ann, here) == ["6 at the harbour"]
+        both = [{"from": "author", "author": "cyd"}, {"from": "followees"}]
+        assert await matching(shoal, ann, *both) == ["4 elsewhere", "3 #bread", "2 followed #bread", "1 followed"]
+        assert await matching(shoal, shoal.visitor, *both) == ["4 elsewhere", "3 #bread"]
+        everybody = await matching(shoal, shoal.visitor, {"from": "everybody"})
+        assert [text[0] for text in everybody] == ["6", "5", "3", "2", "1"]
+
+
+@in_loop
+async def test_feed_explains_sources_and_score_of_each_entry_on_every_store(url: str | dict[str, str]) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ann.follow(ben)
+        liked = await cyd.create("liked #bread")
+        await ben.create("followed #bread")
+        await cyd.create("plain #bread")
+        for who in (ann, ben):
+            await who.like(liked)
+        await shoal.settle()
+        half_life = {"type": "number", "default": 1, "minimum": 0, "maximum": 10}
+        order = by("likes * $weight + if(follows_author, 1, 0) - tag_count", weight=half_life)
+        sources = [{"from": "tag", "tag": "bread"}, {"from": "followees"}]
+        await shoal.feeds.create("best", {"sources": sources, **order})
+        page = await ann.read_feed("best")
+        assert [(text, shown.why.score) for text, shown in zip(texts(page), page.entries, strict=True)] == [
+            ("liked #bread", 1.0),
+            ("followed #bread", 0.0),
+            ("plain #bread", -1.0),
+        ]
+        assert page.entries[0].why.contributions == (
+            ("likes * $weight", 2.0),
+            ("if(follows_author, 1, 0)", 0.0),
+            ("-tag_count", -1.0),
+        )
+        assert [shown.why.sources for shown in page.entries] == [
+            ("tag bread",),
+            ("tag bread", "followees"),
+            ("tag bread",),
+        ]
+        assert texts(await ann.read_feed("best", parameters={"weight": 0}))[0] == "followed #bread"
+        by_time = {"sources": sources}
+        await shoal.feeds.update("best", declaration=by_time)
+        page = await ann.read_feed("best")
+        assert [(shown.why.score, shown.why.sources) for shown in page.entries][1] == (None, ("tag bread", "followees"))
+
+
+@in_loop
+async def test_recipe_feed_ranks_by_terms_that_add_up_to_the_score(url: str | dict[str, str]) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        liked = await ben.create("liked #bread")
+        await cyd.create("plain #bread")
+        await cyd.like(liked)
+        await shoal.settle()
+        recipe = {"weights": {"reactions": 10, "freshness": 0}}
+        declared = {"sources": [{"from": "everybody"}], "order": {"by": "recipe", "recipe": recipe}}
+        await shoal.feeds.create("best", declared)
+        page = await ann.read_feed("best")
+        assert texts(page) == ["liked #bread", "plain #bread"]
+        for shown in page.entries:
+            total = 0.0
+            for _, value in shown.why.contributions:
+                total += value
+            assert shown.why.score == total
+        with pytest.raises(Unauthenticated, match="log in"):
+            await shoal.visitor.read_feed("best")
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"languages": ["de"]}, "1"),
+        ({"media": "without"}, "1235"),
+        ({"media": "with"}, ""),
+        ({"media": "image"}, ""),
+        ({"sensitive": "only"}, "2"),
+        ({"sensitive": "without"}, "135"),
+        ({"replies": True}, "12345"),
+        ({"tags_any": ["bread", "cake"]}, "35"),
+        ({"tags_all": ["bread", "cake"]}, "5"),
+        ({"tags_none": ["cake"], "tags_any": ["bread"]}, "3"),
+        ({"maximum_age_hours": 1}, "1235"),
+        ({"minimum_age_hours": 1}, ""),
+    ],
+)
+@in_loop
+async def test_feed_filter_keeps_matching_posts_only(filters: dict[str, Any], expected: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        question = await ann.create("question")
+        await ben.create("1", language="de")
+        await ben.create("2", sensitive=True)
+        await ben.create("3 #bread")
+        await ben.comment(question, "4")
+        await ben.create("5 #bread #cake")
+        await shoal.settle()
+        found = await matching(shoal, ann, {"from": "author", "author": "ben"}, filters=filters)
+        assert "".join(sorted(text[0] for text in found)) == expected
+
+
+@in_loop
+async def test_feed_in_a_feed_contributes_filtered_posts_without_its_own_feeds() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.create("1 #bread", language="de")
+        await ben.create("2 #bread", language="en")
+        await ann.create("3 #cake")
+        await shoal.settle()
+        inner = {"sources": [{"from": "tag", "tag": "bread"}], "filters": {"languages": ["de"]}}
+        await shoal.feeds.create("inner", inner)
+        outer = {"sources": [{"from": "feed", "feed": "inner"}]}
+        await shoal.feeds.create("outer", outer)
+        page = await ann.read_feed("outer")
+        assert [(text, shown.why.sources) for text, shown in zip(texts(page), page.entries, strict=True)] == [
+            ("1 #bread", ("feed inner: tag bread",))
+        ]
+        with pytest.raises(Unfit, match="the feed 'outer' contains feeds itself"):
+            await shoal.feeds.create("third", {"sources": [{"from": "feed", "feed": "outer"}]})
+        with pytest.raises(NotFound):
+            await shoal.feeds.create("third", {"sources": [{"from": "feed", "feed": "nothing"}]})
+        # The inner feed was changed after it was included: its feeds are left out, and its other sources stay.
+        await shoal.feeds.create("cake", {"sources": [{"from": "tag", "tag": "cake"}]})
+        await shoal.feeds.update(
+            "inner", declaration={"sources": [*inner["sources"], {"from": "feed", "feed": "cake"}]}
+        )
+        assert await all_texts(ann, "outer") == ["2 #bread", "1 #bread"]
+        await shoal.feeds.delete("inner")
+        assert await all_texts(ann, "outer") == []
+
+
+@in_loop
+async def test_feed_of_server_is_created_changed_and_deleted_by_name() -> None:
+    async with Shoal.open("memory://") as shoal:
+        declared = {"sources": [{"from": "everybody"}]}
+        made = await shoal.feeds.create("all", declared)
+        assert (made.title, made.owner_id) == ("all", 0)
+        with pytest.raises(Taken, match="there is a feed 'all' already"):
+            await shoal.feeds.create("all", declared)
+        for name in ("A", "a", "1a", "a b", "a" * 51):
+            with pytest.raises(InvalidInput, match="2 to 50 lower-case letters"):
+                await shoal.feeds.create(name, declared)
+        assert (await shoal.feeds.update("all", title="Everything")).title == "Everything"
+        assert [feed.title for feed in await shoal.feeds.all()] == ["Everything"]
+        assert (await shoal.visitor.named_feed(made.id)).name == "all"
+        with pytest.raises(Unfit, match="list of a member"):
+            await shoal.feeds.update("all", declaration={"sources": [{"from": "list", "list": "1"}]})
+        expensive = [{"from": "nearby", "latitude": at, "longitude": 0, "radius_km": 500} for at in range(20)]
+        assert (await shoal.visitor.feed_cost("all")).reads > 0
+        with pytest.raises(Unfit, match="candidates"):
+            await shoal.feeds.update("all", declaration={"sources": expensive, **by("likes")})
+        await shoal.feeds.delete("all")
+        for wanted in ("all", str(made.id)):
+            with pytest.raises(NotFound, match="there is no feed"):
+                await shoal.visitor.read_feed(wanted)
+        await shoal.feeds.create("all", declared)
+
+
+@in_loop
+async def test_ranked_feed_pages_neither_repeat_nor_skip_posts_while_scores_change() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        posts = [await ben.create(f"{number} #bread") for number in range(9)]
+        await shoal.settle()
+        await shoal.feeds.create("best", {"sources": [{"from": "tag", "tag": "bread"}], **by("likes")})
+        page = await ann.read_feed("best", limit=3)
+        found = texts(page)
+        await ann.like(posts[0])
+        await ben.delete(posts[1])
+        while page.cursor:
+            page = await ann.read_feed("best", limit=3, cursor=page.cursor)
+            found += texts(page)
+        assert found == [f"{number} #bread" for number in (8, 7, 6, 5, 4, 3, 2, 0)]
+        assert texts(await ann.read_feed("best"))[0] == "0 #bread"
+
+
+@in_loop
+async def test_cursor_of_another_member_feed_or_version_starts_a_new_ranking() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        for number in range(4):
+            await ben.create(f"{number} #bread")
+        await shoal.settle()
+        await shoal.feeds.create("best", {"sources": [{"from": "tag", "tag": "bread"}], **by("-age_hours")})
+        page = await ann.read_feed("best", limit=2)
+        await shoal.feeds.update("best", declaration={"sources": [{"from": "tag", "tag": "bread"}], **by("age_hours")})
+        assert texts(await ann.read_feed("best", limit=2, cursor=page.cursor)) == ["2 #bread", "3 #bread"]
+        assert texts(await ben.read_feed("best", limit=2, cursor=page.cursor)) == ["2 #bread", "3 #bread"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("best", {"before": 5}, "max_id: this feed is ranked, and is paged by cursor"),
+        ("best", {"cursor": "x"}, "cursor: as the page before gave it"),
+        ("best", {"limit": 0}, "limit: must be at least 1"),
+        ("best", {"parameters": {"depth": 1}}, "depth: unknown parameter of this feed; allowed are none"),
+        ("all", {"cursor": "AAAAAAAAAAAAAAAA"}, "cursor: this feed is in the order of time"),
+    ],
+)
+@in_loop
+async def test_invalid_page_of_a_feed_is_refused(name: str, arguments: dict[str, Any], message: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        await shoal.feeds.create("best", {"sources": [{"from": "everybody"}], **by("likes")})
+        await shoal.feeds.create("all", {"sources": [{"from": "everybody"}]})
+        with pytest.raises(InvalidInput, match=message):
+            await shoal.visitor.read_feed(name, **arguments)
+
+
+@in_loop
+async def test_ranked_feed_leaves_out_authors_who_opt_out_and_posts_that_a_filter_hides() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ben.create("ben #bread")
+        await cyd.create("cyd #bread")
+        await cyd.create("cyd spoils #bread")
+        await ben.update_profile(rankable=False)
+        words = [KeywordChange(keyword="spoils")]
+        hidden = FilterChange(
+            title="spoilers",
+            contexts=(FilterContext.HOME,),
+            action=FilterAction.HIDE,
+            irreversible=True,
+            words=words,
+        )
+        await filters.create(shoal.network.writes, ann.id, hidden)
+        await shoal.settle()
+        await shoal.feeds.create("best", {"sources": [{"from": "tag", "tag": "bread"}], **by("likes")})
+        assert await all_texts(ann, "best") == ["cyd #bread"]
+
+
+@in_loop
+async def test_page_of_a_feed_costs_the_same_reads_for_few_and_many_posts() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await shoal.feeds.create("new", {"sources": [{"from": "tag", "tag": "bread"}, {"from": "followees"}]})
+        await shoal.feeds.create("best", {"sources": [{"from": "tag", "tag": "bread"}], **by("likes + author_posts")})
+        numbers = []
+        for more in (1, 39):
+            for _ in range(more):
+                await ben.create("#bread")
+            await shoal.settle()
+            here = []
+            for name in ("new", "best"):
+                feed = await ann.named_feed(name)
+                here.append(await calls(shoal.network, partial(_page, ann.id, feed)))
+            numbers.append(here)
+        assert numbers[0] == numbers[1]
+
+
+async def _page(viewer: int, feed: NamedFeed, reads: Reads) -> FeedPage:
+    return await named_feeds.page(reads, viewer, feed, Cursor(limit=40))
+
+
+@given(st.lists(st.integers(1, 6), max_size=80), st.integers(1, SPAN), st.integers(1, 80))
+def test_diversified_order_keeps_all_posts_and_limits_authors_while_others_are_left(
+    authors: list[int], author_most: int, most: int
+) -> None:
+    order = diversified(authors, author_most, most)
+    assert len(order) == len(set(order)) == min(most, len(authors))
+    for at, position in enumerate(order):
+        window = [authors[each] for each in order[max(0, at - SPAN + 1) : at]]
+        left = set(range(len(authors))) - set(order[:at])
+        allowed = {each for each in left if window.count(authors[each]) < author_most}
+        # The best allowed post comes next.
+        assert position == min(allowed) if allowed else position in left
