@@ -131,3 +131,60 @@ def test_member_cannot_manage_feeds_of_the_server(shoal: NetworkFixture) -> None
     assert shoal.ask("PUT", f"{ADMIN}/bread", ben, json=body).status_code == 403
     assert shoal.ask("DELETE", f"{ADMIN}/bread", ben).status_code == 403
     assert shoal.json("GET", FEEDS, ben) == []
+
+
+def test_member_creates_shares_copies_and_deletes_feeds(shoal: NetworkFixture) -> None:
+    ann, ben = shoal.join("ann"), shoal.join("ben")
+    made = shoal.json("POST", FEEDS, ann, json={"title": "Bread", "declaration": BREAD})
+    assert (made["title"], made["account_id"], made["shared"], made["origin_id"]) == ("Bread", ann.id, False, None)
+    path = f"{FEEDS}/{made['id']}"
+    assert shoal.ask("GET", path, ben).status_code == 404
+    assert shoal.json("PUT", path, ann, json={"shared": True})["shared"] is True
+    assert shoal.json("GET", f"{path}/declaration", ben)["declaration"] == BREAD
+    assert made["link"].endswith(f"{path}/declaration")
+    copied = shoal.json("POST", f"{path}/copy", ben, json={"title": "Mine"})
+    assert (copied["title"], copied["account_id"], copied["origin_id"]) == ("Mine", ben.id, made["id"])
+    assert [feed["id"] for feed in shoal.json("GET", FEEDS, ben)] == [copied["id"]]
+    for method, body in (("PUT", {"title": "x"}), ("DELETE", None)):
+        assert shoal.ask(method, path, ben, json=body).status_code == 404
+    shoal.json("DELETE", path, ann)
+    assert shoal.ask("GET", path, ben).status_code == 404
+
+
+def test_own_and_followed_feeds_are_lists_that_clients_page_by_ids(shoal: NetworkFixture, admin: Someone) -> None:
+    shoal.json("POST", ADMIN, admin, json={"name": "best", "title": "Best", "declaration": BEST})
+    ann = shoal.join("ann")
+    friends = shoal.json("POST", "/api/v1/lists", ann, json={"title": "Friends"})
+    made = shoal.json("POST", FEEDS, ann, json={"title": "Bread", "declaration": BREAD})
+    followed = shoal.json("POST", f"{FEEDS}/best/follow", ann)
+    assert [(each["id"], each["title"]) for each in shoal.json("GET", "/api/v1/lists", ann)] == [
+        (friends["id"], "Friends"),
+        (made["id"], "Bread"),
+        (followed["id"], "Best"),
+    ]
+    assert shoal.json("GET", f"/api/v1/lists/{made['id']}", ann)["title"] == "Bread"
+    assert shoal.json("GET", f"/api/v1/lists/{made['id']}/accounts", ann) == []
+    ids = write(shoal, admin, 5)
+    newest_first = ids[::-1]
+    for list_id in (made["id"], followed["id"]):
+        path = f"/api/v1/timelines/list/{list_id}"
+        first = shoal.json("GET", path, ann, params={"limit": 2})
+        assert [status["id"] for status in first] == newest_first[:2]
+        second = shoal.json("GET", path, ann, params={"limit": 2, "max_id": first[-1]["id"]})
+        assert [status["id"] for status in second] == newest_first[2:4]
+    (newest,) = write(shoal, admin, 1)
+    for list_id in (made["id"], followed["id"]):
+        path = f"/api/v1/timelines/list/{list_id}"
+        newer = shoal.json("GET", path, ann, params={"since_id": newest_first[0]})
+        assert [status["id"] for status in newer] == [newest]
+    for method, path, body in (
+        ("PUT", f"/api/v1/lists/{made['id']}", {"title": "x"}),
+        ("DELETE", f"/api/v1/lists/{made['id']}", None),
+        ("POST", f"/api/v1/lists/{made['id']}/accounts", {"account_ids": [admin.id]}),
+    ):
+        answer = shoal.ask(method, path, ann, json=body)
+        assert (answer.status_code, "this list is a named feed" in answer.json()["error"]) == (422, True)
+    stranger = shoal.join("ben")
+    assert shoal.ask("GET", f"/api/v1/timelines/list/{made['id']}", stranger).status_code == 404
+    shoal.json("POST", f"{FEEDS}/best/unfollow", ann)
+    assert [each["title"] for each in shoal.json("GET", "/api/v1/lists", ann)] == ["Friends", "Bread"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shoal.core.errors import NotFound
-from shoal.core.feeds.declarations import MAX_FEEDS_OF_SERVER, FeedDeclaration, NamedFeed
+from shoal.core.feeds.declarations import MAX_FEEDS_OF_MEMBER, MAX_FEEDS_OF_SERVER, FeedDeclaration, NamedFeed
 from shoal.core.ids import MAX_ID
 from shoal.core.model import Member
 from shoal.graph.access import objects_of, relations
 from shoal.graph.contract import Cursor, Reader, find_object
-from shoal.graph.schema import EVERYBODY, OWNS_FEED, feed_key
+from shoal.graph.schema import EVERYBODY, FOLLOWS_FEED, OWNS_FEED, feed_key
 
 
 async def feed_called(graph: Reader, reference: str) -> NamedFeed:
@@ -62,3 +62,11 @@ async def feeds_of(graph: Reader, owner_id: int) -> list[NamedFeed]:
     cursor = Cursor(limit=2 * MAX_FEEDS_OF_SERVER, oldest_first=True)
     listed = await graph.assoc_range(owner_id or EVERYBODY, OWNS_FEED, cursor)
     return await objects_of(graph, NamedFeed, [assoc.id2 for assoc in listed])
+
+
+async def followed_feeds(graph: Reader, member_id: int) -> list[NamedFeed]:
+    """Return the feeds that a member follows and may still read, in the order of following."""
+    cursor = Cursor(limit=2 * MAX_FEEDS_OF_MEMBER, oldest_first=True)
+    listed = await graph.assoc_range(member_id, FOLLOWS_FEED, cursor)
+    found = await objects_of(graph, NamedFeed, [assoc.id2 for assoc in listed])
+    return [feed for feed in found if await _may_read(graph, member_id, feed)]

@@ -180,6 +180,7 @@ HOLDS = AssocType(130, "holds")  # member -> own held content
 QUEUED = AssocType(131, "queued", inverse=132, counted=False)  # held content that waits for a decision -> `EVERYBODY`
 QUEUE = AssocType(132, "queue", inverse=131)
 OWNS_FEED = AssocType(160, "owns_feed")  # member, or `EVERYBODY` -> named feed
+FOLLOWS_FEED = AssocType(161, "follows_feed")  # member -> named feed, which may be deleted
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: entry or IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)

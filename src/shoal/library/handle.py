@@ -12,7 +12,7 @@ from shoal.library.lists import OwnLists
 from shoal.library.media import OwnAlbums, SeesAlbums, Uploads
 from shoal.library.members import FindsContacts, HasProfile, Invites, LogsIn, SeesProfiles
 from shoal.library.moderation import Complains, Moderation, OwnHeld
-from shoal.library.named_feeds import SeesNamedFeeds
+from shoal.library.named_feeds import OwnFeeds, SeesNamedFeeds
 from shoal.library.notifications import OwnConversations, OwnNotifications
 from shoal.library.posts import OwnScheduled, Reacts, SeesPosts, SeesReactions, WritesPosts
 from shoal.library.search import FollowsTags, MemberSearches, Searches
@@ -51,6 +51,7 @@ class Handle(
         super().__init__(network, member.id, member.name)
         self.albums = OwnAlbums(network, member.id)
         self.lists = OwnLists(network, member.id)
+        self.feeds = OwnFeeds(network, member.id)
         self.filters = OwnFilters(network, member.id)
         self.notifications = OwnNotifications(network, member.id)
         self.conversations = OwnConversations(network, member.id)

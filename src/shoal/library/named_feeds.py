@@ -1,4 +1,4 @@
-"""Named feeds: reading them, and managing those of the server."""
+"""Named feeds: reading them, and managing those of a member or the server."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TypeAlias
 from shoal.app.network import Network
 from shoal.commands import feeds
 from shoal.core.feeds.declarations import Cost, NamedFeed, cost_of
-from shoal.graph.feed_lookup import contained_feeds, feeds_of, readable_feed
-from shoal.library.acting import Seeing, part
+from shoal.graph.feed_lookup import contained_feeds, feeds_of, followed_feeds, readable_feed
+from shoal.library.acting import Owned, Seeing, part
 from shoal.queries.foryou.ranking import decode_cursor
 from shoal.queries.named_feeds import feed as queries
 from shoal.queries.named_feeds.feed import FeedPage
@@ -63,6 +63,63 @@ class SeesNamedFeeds(Seeing):
         """Return the most that a page of a feed costs. Raises `NotFound`."""
         feed = await self.named_feed(which)
         return cost_of(feed.declaration, await contained_feeds(self._reads.graph, self._viewer, feed.declaration))
+
+
+class OwnFeeds(Owned):
+    """The named feeds of a member, and those that they follow. All of them are also lists in Mastodon clients."""
+
+    async def all(self) -> list[NamedFeed]:
+        """Return the member's feeds, oldest first."""
+        return await feeds_of(self._reads.graph, self._owner)
+
+    async def followed(self) -> list[NamedFeed]:
+        """Return the feeds that the member follows and may still read, in the order of following."""
+        return await followed_feeds(self._reads.graph, self._owner)
+
+    async def create(self, title: str, declaration: object, *, shared: bool = False) -> NamedFeed:
+        """Create a feed. Other members may read and copy a `shared` one.
+
+        The declaration is a dictionary or JSON text (docs/reference/feeds.md), or that of another feed.
+
+        Raises `InvalidInput` for an invalid value, `NotFound` for a list of another member or a feed that the member may not read,
+        and `Unfit` if a page would be too expensive, if a shared feed has a list, and if the member has 50 feeds.
+        """
+        return await feeds.create(self._writes, self._owner, title, declaration, shared=shared)
+
+    async def update(
+        self,
+        which: AnyFeed,
+        *,
+        title: str | None = None,
+        declaration: object = None,
+        shared: bool | None = None,
+    ) -> NamedFeed:
+        """Change the given values of one of the member's feeds. Raises `NotFound`, and the errors of `create`."""
+        return await feeds.update(
+            self._writes, self._owner, reference_of(which), title=title, declaration=declaration, shared=shared
+        )
+
+    async def delete(self, which: AnyFeed) -> None:
+        """Delete one of the member's feeds. Copies of it stay. Raises `NotFound`."""
+        await feeds.delete(self._writes, self._owner, reference_of(which))
+
+    async def copy(self, which: AnyFeed, *, title: str | None = None) -> NamedFeed:
+        """Create a copy of a feed that the member may read, given also by its link. The copy has the `origin_id` of the feed.
+
+        Raises `NotFound`, and the errors of `create`.
+        """
+        return await feeds.copy(self._writes, self._owner, reference_of(which), title=title)
+
+    async def follow(self, which: AnyFeed) -> NamedFeed:
+        """Add a feed of the server or a shared feed to the member's lists. Idempotent.
+
+        Raises `NotFound`, and `Unfit` for an own feed, and if the member follows 50 feeds.
+        """
+        return await feeds.follow(self._writes, self._owner, reference_of(which))
+
+    async def unfollow(self, which: AnyFeed) -> None:
+        """Remove a feed from the member's lists. Idempotent. Raises `NotFound` for an unknown feed."""
+        await feeds.unfollow(self._writes, self._owner, reference_of(which))
 
 
 class ServerFeeds:

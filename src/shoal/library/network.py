@@ -48,7 +48,7 @@ class Shoal:
         self.server_keys = ServerKeys(network)
         self.external_ids = ExternalIds(network)
         self.webhooks = Webhooks(network)
-        self.feeds = ServerFeeds(network)
+        self.server_feeds = ServerFeeds(network)
         self.visitor = Visitor(network)
         self.closing = AsyncExitStack()
         """Tasks and streams that must end before the network is closed."""

@@ -1,4 +1,4 @@
-"""Named feeds of the server: reading and managing them. Mastodon has no equivalent."""
+"""Named feeds: reading, managing, copying and following them. Mastodon has no equivalent."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from shoal.core.feeds.declarations import MAX_PARAMETERS, NamedFeed, cost_of
 from shoal.core.feeds.expressions import MAX_TEXT
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Role
-from shoal.graph.feed_lookup import contained_feeds, feeds_of, readable_feed
+from shoal.graph.feed_lookup import contained_feeds, feeds_of, followed_feeds, readable_feed
 from shoal.http.pagination import StatusesQuery, listed_data
 from shoal.http.params import Json
 from shoal.http.responses import Reply, encode, raw
-from shoal.mastodon_api.context import Context, Router, address_of, cursor_of, paged
+from shoal.mastodon_api.context import Context, Router, actor, address_of, cursor_of, paged
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.mastodon_api.entities.statuses import FeedContribution, FeedExplanation, Status
 from shoal.queries.foryou.ranking import decode_cursor
@@ -66,6 +66,27 @@ class ServerFeedChanges(msgspec.Struct, frozen=True, kw_only=True):
     declaration: Json | None = None
 
 
+class NewFeed(msgspec.Struct, frozen=True, kw_only=True):
+    title: _Title
+    declaration: Json
+    """What the feed shows, see [feeds](reference/feeds.md)."""
+    shared: bool = False
+    """Whether other members may read and copy the feed. A feed with a list cannot be shared."""
+
+
+class FeedChanges(msgspec.Struct, frozen=True, kw_only=True):
+    id: _Reference
+    title: _Title | None = None
+    declaration: Json | None = None
+    shared: bool | None = None
+
+
+class CopiedFeed(msgspec.Struct, frozen=True, kw_only=True):
+    id: _Reference
+    title: _Title | None = None
+    """By default the title of the feed."""
+
+
 class ServerFeed(msgspec.Struct, frozen=True):
     name: _Name
 
@@ -93,6 +114,14 @@ class FeedEntity(msgspec.Struct, kw_only=True):
     name: str | None
     """The name of a feed of the server; null for a feed of a member."""
     title: str
+    account_id: str | None
+    """The member whose feed it is; null for a feed of the server."""
+    shared: bool
+    """Whether other members may read and copy it; true for feeds of the server."""
+    origin_id: str | None
+    """The feed of which it is a copy; null for none."""
+    link: str
+    """An address of the declaration, to share. `/api/shoal/v1/feeds/:id/copy` copies the feed."""
     created_at: str
     ranked: bool
     """Whether the feed is paged by cursors, instead of ids."""
@@ -103,8 +132,62 @@ class FeedEntity(msgspec.Struct, kw_only=True):
 
 @router.get(_FEEDS, auth="optional", scope="read:lists", answer=list[FeedEntity])
 async def list_feeds(context: Context, _params: None) -> object:
-    """List the feeds of the server, oldest first."""
-    return [await _entity(context, feed) for feed in await feeds_of(context.app.graph, 0)]
+    """List the feeds of the server, then those that the caller owns, and those of other members that the caller follows."""
+    graph, member = context.app.graph, context.caller.member_id
+    found = await feeds_of(graph, 0)
+    if member is not None:
+        found += await feeds_of(graph, member)
+        found += [feed for feed in await followed_feeds(graph, member) if feed.owner_id]
+    return [await _entity(context, feed) for feed in found]
+
+
+@router.post(_FEEDS, scope="write:lists", answer=FeedEntity)
+async def create_feed(context: Context, params: NewFeed) -> object:
+    """Create a feed. A feed that is too expensive is refused, with the part that costs most."""
+    made = await commands.create(
+        context.app.writes, actor(context), params.title, params.declaration.value, shared=params.shared
+    )
+    return await _entity(context, made)
+
+
+@router.put(f"{_FEEDS}/{{id}}", scope="write:lists", answer=FeedEntity)
+async def update_feed(context: Context, params: FeedChanges) -> object:
+    """Change the title or the declaration of one of the caller's feeds, or whether it is shared."""
+    changed = await commands.update(
+        context.app.writes,
+        actor(context),
+        params.id,
+        title=params.title,
+        declaration=None if params.declaration is None else params.declaration.value,
+        shared=params.shared,
+    )
+    return await _entity(context, changed)
+
+
+@router.delete(f"{_FEEDS}/{{id}}", scope="write:lists", answer=dict)
+async def delete_feed(context: Context, params: OneFeed) -> None:
+    """Delete one of the caller's feeds. Copies of it stay."""
+    await commands.delete(context.app.writes, actor(context), params.id)
+
+
+@router.post(f"{_FEEDS}/{{id}}/copy", scope="write:lists", answer=FeedEntity)
+async def copy_feed(context: Context, params: CopiedFeed) -> object:
+    """Copy a feed that the caller may read. The copy is the caller's, is not shared, and names its origin."""
+    return await _entity(
+        context, await commands.copy(context.app.writes, actor(context), params.id, title=params.title)
+    )
+
+
+@router.post(f"{_FEEDS}/{{id}}/follow", scope="write:lists", answer=FeedEntity)
+async def follow_feed(context: Context, params: OneFeed) -> object:
+    """Add a feed of the server or a shared feed to the caller's lists. Idempotent."""
+    return await _entity(context, await commands.follow(context.app.writes, actor(context), params.id))
+
+
+@router.post(f"{_FEEDS}/{{id}}/unfollow", scope="write:lists", answer=dict)
+async def unfollow_feed(context: Context, params: OneFeed) -> None:
+    """Remove a feed from the caller's lists. Idempotent."""
+    await commands.unfollow(context.app.writes, actor(context), params.id)
 
 
 @router.get(f"{_FEEDS}/{{id}}/declaration", auth="optional", scope="read:lists", answer=FeedEntity)
@@ -177,6 +260,10 @@ async def _entity(context: Context, feed: NamedFeed) -> FeedEntity:
         id=str(feed.id),
         name=feed.name or None,
         title=feed.title,
+        account_id=str(feed.owner_id) if feed.owner_id else None,
+        shared=feed.readable,
+        origin_id=str(feed.origin_id) if feed.origin_id else None,
+        link=f"{context.app.at.root}{_FEEDS}/{feed.name or feed.id}/declaration",
         created_at=moment(milliseconds_of(feed.id)),
         ranked=declared.ranked,
         declaration=raw(encode(declared.document())),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal, Visitor
+from shoal.admin.consistency.check import check
 from shoal.commands import filters
 from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.core.errors import InvalidInput, NotFound, Taken, Unauthenticated, Unfit
-from shoal.core.feeds.declarations import SPAN, NamedFeed
+from shoal.core.feeds.declarations import MAX_FEEDS_OF_MEMBER, SPAN, NamedFeed
 from shoal.core.filters import FilterAction, FilterContext
 from shoal.graph.contract import Cursor
+from shoal.graph.schema import FOLLOWS_FEED
 from shoal.queries.context import Reads
 from shoal.queries.named_feeds import feed as named_feeds
 from shoal.queries.named_feeds.feed import FeedPage
@@ -61,11 +64,11 @@ async def all_texts(viewer: Handle | Visitor, name: str, limit: int = 2) -> list
 
 async def matching(shoal: Shoal, viewer: Handle | Visitor, *sources: dict[str, Any], **fields: Any) -> list[str]:
     """Return the texts of a feed with these sources, and check that a ranked feed by age has the same posts."""
-    await shoal.feeds.create("some", {"sources": list(sources), **fields})
+    await shoal.server_feeds.create("some", {"sources": list(sources), **fields})
     found = await all_texts(viewer, "some")
-    await shoal.feeds.update("some", declaration={"sources": list(sources), **fields, **by("-age_hours")})
+    await shoal.server_feeds.update("some", declaration={"sources": list(sources), **fields, **by("-age_hours")})
     assert sorted(await all_texts(viewer, "some")) == sorted(found)
-    await shoal.feeds.delete("some")
+    await shoal.server_feeds.delete("some")
     return found
 
 
@@ -110,7 +113,7 @@ async def test_feed_explains_sources_and_score_of_each_entry_on_every_store(url:
         half_life = {"type": "number", "default": 1, "minimum": 0, "maximum": 10}
         order = by("likes * $weight + if(follows_author, 1, 0) - tag_count", weight=half_life)
         sources = [{"from": "tag", "tag": "bread"}, {"from": "followees"}]
-        await shoal.feeds.create("best", {"sources": sources, **order})
+        await shoal.server_feeds.create("best", {"sources": sources, **order})
         page = await ann.read_feed("best")
         assert [(text, shown.why.score) for text, shown in zip(texts(page), page.entries, strict=True)] == [
             ("liked #bread", 1.0),
@@ -129,7 +132,7 @@ async def test_feed_explains_sources_and_score_of_each_entry_on_every_store(url:
         ]
         assert texts(await ann.read_feed("best", parameters={"weight": 0}))[0] == "followed #bread"
         by_time = {"sources": sources}
-        await shoal.feeds.update("best", declaration=by_time)
+        await shoal.server_feeds.update("best", declaration=by_time)
         page = await ann.read_feed("best")
         assert [(shown.why.score, shown.why.sources) for shown in page.entries][1] == (None, ("tag bread", "followees"))
 
@@ -144,7 +147,7 @@ async def test_recipe_feed_ranks_by_terms_that_add_up_to_the_score(url: str | di
         await shoal.settle()
         recipe = {"weights": {"reactions": 10, "freshness": 0}}
         declared = {"sources": [{"from": "everybody"}], "order": {"by": "recipe", "recipe": recipe}}
-        await shoal.feeds.create("best", declared)
+        await shoal.server_feeds.create("best", declared)
         page = await ann.read_feed("best")
         assert texts(page) == ["liked #bread", "plain #bread"]
         for shown in page.entries:
@@ -197,24 +200,24 @@ async def test_feed_in_a_feed_contributes_filtered_posts_without_its_own_feeds()
         await ann.create("3 #cake")
         await shoal.settle()
         inner = {"sources": [{"from": "tag", "tag": "bread"}], "filters": {"languages": ["de"]}}
-        await shoal.feeds.create("inner", inner)
+        await shoal.server_feeds.create("inner", inner)
         outer = {"sources": [{"from": "feed", "feed": "inner"}]}
-        await shoal.feeds.create("outer", outer)
+        await shoal.server_feeds.create("outer", outer)
         page = await ann.read_feed("outer")
         assert [(text, shown.why.sources) for text, shown in zip(texts(page), page.entries, strict=True)] == [
             ("1 #bread", ("feed inner: tag bread",))
         ]
         with pytest.raises(Unfit, match="the feed 'outer' contains feeds itself"):
-            await shoal.feeds.create("third", {"sources": [{"from": "feed", "feed": "outer"}]})
+            await shoal.server_feeds.create("third", {"sources": [{"from": "feed", "feed": "outer"}]})
         with pytest.raises(NotFound):
-            await shoal.feeds.create("third", {"sources": [{"from": "feed", "feed": "nothing"}]})
+            await shoal.server_feeds.create("third", {"sources": [{"from": "feed", "feed": "nothing"}]})
         # The inner feed was changed after it was included: its feeds are left out, and its other sources stay.
-        await shoal.feeds.create("cake", {"sources": [{"from": "tag", "tag": "cake"}]})
-        await shoal.feeds.update(
+        await shoal.server_feeds.create("cake", {"sources": [{"from": "tag", "tag": "cake"}]})
+        await shoal.server_feeds.update(
             "inner", declaration={"sources": [*inner["sources"], {"from": "feed", "feed": "cake"}]}
         )
         assert await all_texts(ann, "outer") == ["2 #bread", "1 #bread"]
-        await shoal.feeds.delete("inner")
+        await shoal.server_feeds.delete("inner")
         assert await all_texts(ann, "outer") == []
 
 
@@ -222,27 +225,27 @@ async def test_feed_in_a_feed_contributes_filtered_posts_without_its_own_feeds()
 async def test_feed_of_server_is_created_changed_and_deleted_by_name() -> None:
     async with Shoal.open("memory://") as shoal:
         declared = {"sources": [{"from": "everybody"}]}
-        made = await shoal.feeds.create("all", declared)
+        made = await shoal.server_feeds.create("all", declared)
         assert (made.title, made.owner_id) == ("all", 0)
         with pytest.raises(Taken, match="there is a feed 'all' already"):
-            await shoal.feeds.create("all", declared)
+            await shoal.server_feeds.create("all", declared)
         for name in ("A", "a", "1a", "a b", "a" * 51):
             with pytest.raises(InvalidInput, match="2 to 50 lower-case letters"):
-                await shoal.feeds.create(name, declared)
-        assert (await shoal.feeds.update("all", title="Everything")).title == "Everything"
-        assert [feed.title for feed in await shoal.feeds.all()] == ["Everything"]
+                await shoal.server_feeds.create(name, declared)
+        assert (await shoal.server_feeds.update("all", title="Everything")).title == "Everything"
+        assert [feed.title for feed in await shoal.server_feeds.all()] == ["Everything"]
         assert (await shoal.visitor.named_feed(made.id)).name == "all"
         with pytest.raises(Unfit, match="list of a member"):
-            await shoal.feeds.update("all", declaration={"sources": [{"from": "list", "list": "1"}]})
+            await shoal.server_feeds.update("all", declaration={"sources": [{"from": "list", "list": "1"}]})
         expensive = [{"from": "nearby", "latitude": at, "longitude": 0, "radius_km": 500} for at in range(20)]
         assert (await shoal.visitor.feed_cost("all")).reads > 0
         with pytest.raises(Unfit, match="candidates"):
-            await shoal.feeds.update("all", declaration={"sources": expensive, **by("likes")})
-        await shoal.feeds.delete("all")
+            await shoal.server_feeds.update("all", declaration={"sources": expensive, **by("likes")})
+        await shoal.server_feeds.delete("all")
         for wanted in ("all", str(made.id)):
             with pytest.raises(NotFound, match="there is no feed"):
                 await shoal.visitor.read_feed(wanted)
-        await shoal.feeds.create("all", declared)
+        await shoal.server_feeds.create("all", declared)
 
 
 @in_loop
@@ -251,7 +254,7 @@ async def test_ranked_feed_pages_neither_repeat_nor_skip_posts_while_scores_chan
         ann, ben = await register(shoal, "ann", "ben")
         posts = [await ben.create(f"{number} #bread") for number in range(9)]
         await shoal.settle()
-        await shoal.feeds.create("best", {"sources": [{"from": "tag", "tag": "bread"}], **by("likes")})
+        await shoal.server_feeds.create("best", {"sources": [{"from": "tag", "tag": "bread"}], **by("likes")})
         page = await ann.read_feed("best", limit=3)
         found = texts(page)
         await ann.like(posts[0])
@@ -270,9 +273,11 @@ async def test_cursor_of_another_member_feed_or_version_starts_a_new_ranking() -
         for number in range(4):
             await ben.create(f"{number} #bread")
         await shoal.settle()
-        await shoal.feeds.create("best", {"sources": [{"from": "tag", "tag": "bread"}], **by("-age_hours")})
+        await shoal.server_feeds.create("best", {"sources": [{"from": "tag", "tag": "bread"}], **by("-age_hours")})
         page = await ann.read_feed("best", limit=2)
-        await shoal.feeds.update("best", declaration={"sources": [{"from": "tag", "tag": "bread"}], **by("age_hours")})
+        await shoal.server_feeds.update(
+            "best", declaration={"sources": [{"from": "tag", "tag": "bread"}], **by("age_hours")}
+        )
         assert texts(await ann.read_feed("best", limit=2, cursor=page.cursor)) == ["2 #bread", "3 #bread"]
         assert texts(await ben.read_feed("best", limit=2, cursor=page.cursor)) == ["2 #bread", "3 #bread"]
 
@@ -290,8 +295,8 @@ async def test_cursor_of_another_member_feed_or_version_starts_a_new_ranking() -
 @in_loop
 async def test_invalid_page_of_a_feed_is_refused(name: str, arguments: dict[str, Any], message: str) -> None:
     async with Shoal.open("memory://") as shoal:
-        await shoal.feeds.create("best", {"sources": [{"from": "everybody"}], **by("likes")})
-        await shoal.feeds.create("all", {"sources": [{"from": "everybody"}]})
+        await shoal.server_feeds.create("best", {"sources": [{"from": "everybody"}], **by("likes")})
+        await shoal.server_feeds.create("all", {"sources": [{"from": "everybody"}]})
         with pytest.raises(InvalidInput, match=message):
             await shoal.visitor.read_feed(name, **arguments)
 
@@ -314,7 +319,7 @@ async def test_ranked_feed_leaves_out_authors_who_opt_out_and_posts_that_a_filte
         )
         await filters.create(shoal.network.writes, ann.id, hidden)
         await shoal.settle()
-        await shoal.feeds.create("best", {"sources": [{"from": "tag", "tag": "bread"}], **by("likes")})
+        await shoal.server_feeds.create("best", {"sources": [{"from": "tag", "tag": "bread"}], **by("likes")})
         assert await all_texts(ann, "best") == ["cyd #bread"]
 
 
@@ -322,8 +327,10 @@ async def test_ranked_feed_leaves_out_authors_who_opt_out_and_posts_that_a_filte
 async def test_page_of_a_feed_costs_the_same_reads_for_few_and_many_posts() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
-        await shoal.feeds.create("new", {"sources": [{"from": "tag", "tag": "bread"}, {"from": "followees"}]})
-        await shoal.feeds.create("best", {"sources": [{"from": "tag", "tag": "bread"}], **by("likes + author_posts")})
+        await shoal.server_feeds.create("new", {"sources": [{"from": "tag", "tag": "bread"}, {"from": "followees"}]})
+        await shoal.server_feeds.create(
+            "best", {"sources": [{"from": "tag", "tag": "bread"}], **by("likes + author_posts")}
+        )
         numbers = []
         for more in (1, 39):
             for _ in range(more):
@@ -353,3 +360,131 @@ def test_diversified_order_keeps_all_posts_and_limits_authors_while_others_are_l
         allowed = {each for each in left if window.count(authors[each]) < author_most}
         # The best allowed post comes next.
         assert position == min(allowed) if allowed else position in left
+
+
+BREAD = {"sources": [{"from": "tag", "tag": "bread"}]}
+
+
+@in_loop
+async def test_member_feed_is_private_until_shared_on_every_store(url: str | dict[str, str]) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ben.create("1 #bread")
+        await shoal.settle()
+        mine = await ann.feeds.create("Bread", BREAD)
+        assert texts(await ann.read_feed(mine)) == ["1 #bread"]
+        for stranger in (ben, shoal.visitor):
+            with pytest.raises(NotFound):
+                await stranger.read_feed(mine)
+        with pytest.raises(NotFound):
+            await ben.feeds.update(mine, title="Mine")
+        with pytest.raises(NotFound):
+            await ben.feeds.delete(mine)
+        with pytest.raises(NotFound):
+            await ben.feeds.copy(mine)
+        shared = await ann.feeds.update(mine, shared=True)
+        assert (shared.shared, shared.title, shared.declaration) == (True, "Bread", mine.declaration)
+        assert texts(await ben.read_feed(mine)) == ["1 #bread"]
+        with pytest.raises(NotFound):
+            await shoal.visitor.read_feed(mine)
+        await ann.block(cyd)
+        with pytest.raises(NotFound):
+            await cyd.read_feed(mine)
+        await shoal.moderation.suspend(ann)
+        with pytest.raises(NotFound):
+            await ben.read_feed(mine)
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_copied_feed_names_its_origin_and_outlives_it_on_every_store(url: str | dict[str, str]) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        origin = await ann.feeds.create("Bread", BREAD, shared=True)
+        copied = await ben.feeds.copy(f"https://example.org/api/shoal/v1/feeds/{origin.id}/declaration")
+        assert (copied.title, copied.declaration, copied.owner_id) == ("Bread", origin.declaration, ben.id)
+        assert (copied.origin_id, copied.shared) == (origin.id, False)
+        await ann.feeds.delete(origin)
+        assert [feed.id for feed in await ben.feeds.all()] == [copied.id]
+        assert await ann.feeds.all() == []
+        await ben.read_feed(copied)
+
+
+@in_loop
+async def test_followed_feed_follows_changes_until_it_is_unshared_or_deleted() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        mine = await ann.feeds.create("Bread", BREAD, shared=True)
+        await shoal.server_feeds.create("all", {"sources": [{"from": "everybody"}]})
+        for _ in range(2):
+            await ben.feeds.follow(mine)
+            await ben.feeds.follow("all")
+        assert [feed.title for feed in await ben.feeds.followed()] == ["Bread", "all"]
+        await ann.feeds.update(mine, title="Cake")
+        assert [feed.title for feed in await ben.feeds.followed()] == ["Cake", "all"]
+        await ann.feeds.update(mine, shared=False)
+        assert [feed.title for feed in await ben.feeds.followed()] == ["all"]
+        await ann.feeds.update(mine, shared=True)
+        await ben.feeds.unfollow(mine)
+        await ben.feeds.unfollow(mine)
+        assert [feed.title for feed in await ben.feeds.followed()] == ["all"]
+        with pytest.raises(Unfit, match="your own feeds are among your lists"):
+            await ann.feeds.follow(mine)
+        await ben.feeds.follow(mine)
+        await ann.feeds.delete(mine)
+        assert [feed.title for feed in await ben.feeds.followed()] == ["all"]
+        # The next follow removes the association with the deleted feed.
+        await shoal.server_feeds.create("more", BREAD)
+        await ben.feeds.follow("more")
+        store = shoal.network.store
+        assert (await store.assoc_count((ben.id,), (FOLLOWS_FEED,)))[FOLLOWS_FEED] == {ben.id: 2}
+
+
+@in_loop
+async def test_feed_with_a_list_is_read_by_its_owner_only_and_cannot_be_shared() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ann.follow(ben)
+        friends = await ann.lists.create("friends")
+        await ann.lists.put_on(friends, ben)
+        await ben.create("1")
+        await cyd.create("2")
+        await shoal.settle()
+        declared = {"sources": [{"from": "list", "list": str(friends.id)}]}
+        mine = await ann.feeds.create("Friends", declared)
+        assert texts(await ann.read_feed(mine)) == ["1"]
+        with pytest.raises(Unfit, match="a feed with a list cannot be shared"):
+            await ann.feeds.update(mine, shared=True)
+        with pytest.raises(Unfit, match="a feed with a list cannot be shared"):
+            await ann.feeds.create("Friends", declared, shared=True)
+        with pytest.raises(NotFound):
+            await ben.feeds.create("Friends", declared)
+        outer = {"sources": [{"from": "feed", "feed": str(mine.id)}]}
+        assert texts(await ann.read_feed(await ann.feeds.create("Outer", outer))) == ["1"]
+        with pytest.raises(Unfit, match="is not shared"):
+            await ann.feeds.create("Outer", outer, shared=True)
+        await ann.lists.delete(friends)
+        assert texts(await ann.read_feed(mine)) == []
+
+
+@in_loop
+async def test_member_has_a_limited_number_of_feeds_under_concurrent_requests() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        for number in range(MAX_FEEDS_OF_MEMBER - 1):
+            await ann.feeds.create(f"{number}", BREAD)
+        made = await asyncio.gather(*[ann.feeds.create("more", BREAD) for _ in range(3)], return_exceptions=True)
+        assert [isinstance(each, Unfit) for each in made].count(True) == 2
+        assert len(await ann.feeds.all()) == MAX_FEEDS_OF_MEMBER
+
+
+@pytest.mark.parametrize(
+    ("title", "message"), [("", "title: this must not be empty"), (" ", "empty"), ("a" * 101, "the maximum is 100")]
+)
+@in_loop
+async def test_invalid_feed_title_is_refused(title: str, message: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        with pytest.raises(InvalidInput, match=message):
+            await ann.feeds.create(title, BREAD)
+        assert await ann.feeds.all() == []
