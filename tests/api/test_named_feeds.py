@@ -188,3 +188,28 @@ def test_own_and_followed_feeds_are_lists_that_clients_page_by_ids(shoal: Networ
     assert shoal.ask("GET", f"/api/v1/timelines/list/{made['id']}", stranger).status_code == 404
     shoal.json("POST", f"{FEEDS}/best/unfollow", ann)
     assert [each["title"] for each in shoal.json("GET", "/api/v1/lists", ann)] == ["Friends", "Bread"]
+
+
+def test_dry_run_shows_statuses_and_compares_them_with_a_feed(shoal: NetworkFixture, admin: Someone) -> None:
+    shoal.json("POST", ADMIN, admin, json={"name": "bread", "declaration": BREAD})
+    write(shoal, admin, 3)
+    oldest = {**BREAD, "order": {"by": "expression", "expression": "age_hours"}}
+    path = f"{FEEDS}/dry_run"
+    shown = shoal.json("POST", path, admin, json={"declaration": oldest, "feed": "bread", "limit": 2})
+    assert texts([each["status"] for each in shown["statuses"]]) == ["0 #bread", "1 #bread"]
+    assert [each["position_before"] for each in shown["statuses"]] == [None, 2]
+    assert shown["statuses"][0]["status"]["shoal"]["explanation"]["contributions"][0]["name"] == "age_hours"
+    assert (shown["cost"]["candidates"], shown["comparison"]["overlap"]) == (200, 0.5)
+    assert texts(shown["comparison"]["lost"]) == ["2 #bread"]
+    alone = shoal.json("POST", path, admin, json={"declaration": BREAD})
+    assert alone["comparison"] is None
+    same = shoal.json("POST", path, admin, json={"declaration": BREAD, "other": BREAD})
+    assert same["comparison"]["rank_biased_overlap"] == pytest.approx(1.0)
+    for body, message in (
+        ({"declaration": {"sources": []}}, "declaration: "),
+        ({"declaration": BREAD, "other": BREAD, "feed": "bread"}, "other: cannot be combined with feed"),
+        ({"declaration": BREAD, "parameters": {"x": "1"}}, "x: unknown parameter"),
+    ):
+        answer = shoal.ask("POST", path, admin, json=body)
+        assert (answer.status_code, message in answer.json()["error"]) == (422, True)
+    assert shoal.ask("POST", path, "", json={"declaration": BREAD}).status_code == 401

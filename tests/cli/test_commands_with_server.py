@@ -453,6 +453,17 @@ def test_cli_feeds_commands_create_change_and_delete_feeds_of_running_server(tmp
             run(store, "feeds", "change", "best", str(file))
         )
         assert "nothing to change" in refused(run(store, "feeds", "change", "best"))
+        file.write_text(json.dumps({**declared, "order": {"by": "expression", "expression": "shares"}}))
+        told(run(store, "member", "add", "ann", "--password-stdin", typed=PASSWORD))
+        tried = told(run(store, "feeds", "try", str(file), "--as", "ann", "--against", "best"))
+        assert tried.splitlines() == [
+            "a page takes up to 141 reads and 200 candidates",
+            "100% of the posts are in both feeds",
+        ]
+        assert json.loads(told(run(store, "feeds", "try", str(file), "--as", "ann", "--json")))["lines"] == []
+        assert "no member sees a post" in told(run(store, "feeds", "compare", "best", str(file)))
+        compared = json.loads(told(run(store, "feeds", "compare", "best", str(file), "--days", "1", "--json")))
+        assert (compared["options"]["days"], compared["figures"]["members"]) == (1, 0)
         assert told(run(store, "feeds", "delete", "best")) == "deleted feed best\n"
         assert client.get("/api/shoal/v1/feeds/best").status_code == 404
         assert "there is no feed 'best'" in refused(run(store, "feeds", "delete", "best"))

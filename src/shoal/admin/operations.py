@@ -34,7 +34,7 @@ from shoal.admin.imports.files import Sources
 from shoal.admin.imports.records import ImportReport, Summary
 from shoal.admin.imports.run import import_all
 from shoal.admin.moderation_rules import DeleteRule, ListRules, PutRule, SetRuleState, TryRules
-from shoal.admin.named_feeds import DeleteFeed, ListFeeds, PutFeed, ShowNamedFeed
+from shoal.admin.named_feeds import DeleteFeed, ListFeeds, PutFeed, ReplayFeed, ShowNamedFeed, TryFeed
 from shoal.admin.report import CheckReport, Progress
 from shoal.admin.server_keys import CreateKey, DeleteKey, ListKeys, RotateKey
 from shoal.admin.webhooks import (
@@ -488,7 +488,7 @@ _MODERATION = (
     ListBulk,
 )
 _HELD = (ListHeld, ApproveHeld, RejectHeld)
-_FEEDS = (ListFeeds, ShowNamedFeed, PutFeed, DeleteFeed)
+_FEEDS = (ListFeeds, ShowNamedFeed, PutFeed, DeleteFeed, TryFeed, ReplayFeed)
 _WEBHOOKS = (
     *(AddWebhook, ListWebhooks, UpdateWebhook, ChangeWebhook),
     *(TestWebhook, ReplayWebhook, RotateWebhook, ListDeliveries),

@@ -6,11 +6,16 @@ from typing import BinaryIO
 
 import click
 import msgspec
+from rich.console import Console
 
-from shoal.admin.named_feeds import DeleteFeed, FeedWithCost, ListFeeds, PutFeed, ShowNamedFeed
+from shoal.admin.feeds import ReplayOptions
+from shoal.admin.named_feeds import DeleteFeed, FeedWithCost, ListFeeds, PutFeed, ReplayFeed, ShowNamedFeed, TryFeed
+from shoal.cli.feed import print_line
 from shoal.cli.group import pass_settings
+from shoal.cli.progress import bars
+from shoal.cli.rank import sample_options, tell_figures
 from shoal.cli.stores import perform
-from shoal.core.feeds.declarations import MAX_BYTES
+from shoal.core.feeds.declarations import MAX_BYTES, Cost
 from shoal.settings import Settings
 
 _TITLE = click.option("--title", help="The title that clients show.")
@@ -53,9 +58,12 @@ def _text_of(file: BinaryIO) -> str:
 
 
 def _print_cost(made: FeedWithCost) -> None:
-    cost = made.cost
+    _print_total(f"feed {made.feed.name}: a page", made.cost)
+
+
+def _print_total(what: str, cost: Cost) -> None:
     considered = f" and {cost.candidates} candidates" if cost.candidates else ""
-    click.echo(f"feed {made.feed.name}: a page takes up to {cost.reads} reads{considered}")
+    click.echo(f"{what} takes up to {cost.reads} reads{considered}")
 
 
 @feeds.command("list")
@@ -76,6 +84,57 @@ def show(settings: Settings, /, name: str) -> None:
     """Print the declaration of the feed NAME as JSON. Works while a server is running."""
     shown = perform(settings, ShowNamedFeed(name))
     click.echo(msgspec.json.format(msgspec.json.encode(shown.feed.declaration.document()), indent=2).decode())
+
+
+@feeds.command("try")
+@click.argument("file", type=click.File("rb"))
+@click.option("--as", "member", required=True, metavar="NAME", help="The member who reads the feed.")
+@click.option("--against", "feed", default="", metavar="NAME", help="A feed of the server to compare with.")
+@click.option("--limit", type=click.IntRange(1, 40), default=10, show_default=True, help="Maximum number of posts.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
+@pass_settings
+def try_(settings: Settings, /, file: BinaryIO, member: str, feed: str, limit: int, *, as_json: bool) -> None:
+    """Show what the declaration in FILE would show to a member now. Works while a server is running. Nothing is stored."""
+    shown = perform(settings, TryFeed(_text_of(file), member, limit, feed))
+    if as_json:
+        click.echo(msgspec.json.encode(shown))
+        return
+    console = Console(highlight=False)
+    _print_total("a page", shown.cost)
+    for position, (line, before) in enumerate(zip(shown.lines, shown.positions, strict=True), 1):
+        print_line(console, position, line)
+        if feed:
+            console.print(f"     in {feed}: {'not shown' if before is None else f'position {before}'}", style="dim")
+    if shown.overlap is not None:
+        console.print(f"{shown.overlap:.0%} of the posts are in both feeds", style="green")
+
+
+@feeds.command()
+@click.argument("name")
+@click.argument("file", type=click.File("rb"))
+@sample_options
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
+@pass_settings
+def compare(settings: Settings, /, name: str, file: BinaryIO, *, as_json: bool, **options: int) -> None:
+    """Show how the feed NAME would change for active members with the declaration in FILE.
+
+    Reads both for a random sample of active members, like `shoal rank replay`. Nothing is written. Works while a server is running.
+    """
+    with bars() as progress:
+        report = perform(settings, ReplayFeed(name, _text_of(file), ReplayOptions(**options)), progress)
+    if as_json:
+        click.echo(msgspec.json.encode(report))
+        return
+    console = Console(highlight=False)
+    least = "" if report.all_found else "at least "
+    console.print(
+        f"{report.figures.members:,} with posts, of {report.sampled:,} sampled and {least}{report.active:,} active members",
+        style="dim",
+    )
+    if not report.figures.members:
+        console.print("no member sees a post in either feed: try more --days", style="yellow")
+        return
+    tell_figures(console, report.figures, report.options.top)
 
 
 @feeds.command()

@@ -223,6 +223,13 @@ def reference_in(text: str) -> str:
     return rest.partition("/")[0] if found else text
 
 
+async def checked_for(graph: Reader, owner_id: int, declaration: object) -> FeedDeclaration:
+    """Return a declaration that the owner (0: the server) could save. Raises the errors of `create` or `create_for_server`."""
+    if not owner_id:
+        return await _checked_for_server(graph, declaration)
+    return await _checked(graph, owner_id, declaration, shared=False)
+
+
 async def _own(graph: Reader, member_id: int, reference: str) -> NamedFeed:
     feed = await feed_called(graph, reference)
     if feed.owner_id != member_id:

@@ -12,7 +12,9 @@ from shoal.graph.feed_lookup import contained_feeds, feeds_of, followed_feeds, r
 from shoal.library.acting import Owned, Seeing, part
 from shoal.queries.foryou.ranking import decode_cursor
 from shoal.queries.named_feeds import feed as queries
+from shoal.queries.named_feeds import preview
 from shoal.queries.named_feeds.feed import FeedPage
+from shoal.queries.named_feeds.preview import FeedDryRun
 
 AnyFeed: TypeAlias = NamedFeed | str | int
 """A feed, given as itself, by the name of a feed of the server, or by id."""
@@ -102,6 +104,24 @@ class OwnFeeds(Owned):
     async def delete(self, which: AnyFeed) -> None:
         """Delete one of the member's feeds. Copies of it stay. Raises `NotFound`."""
         await feeds.delete(self._writes, self._owner, reference_of(which))
+
+    async def dry_run(
+        self,
+        declaration: object,
+        limit: int = 20,
+        *,
+        other: object = None,
+        parameters: Mapping[str, float | bool | str] | None = None,
+    ) -> FeedDryRun:
+        """Return what a declaration would show now, compared with `other`, the declaration of another feed. Nothing is stored.
+
+        `parameters` are values of the parameters of `declaration`; those of `other` have their defaults. Raises the errors of
+        `create`, and `InvalidInput` for an invalid limit or parameter.
+        """
+        graph = self._reads.graph
+        declared = await feeds.checked_for(graph, self._owner, declaration)
+        compared = None if other is None else await feeds.checked_for(graph, self._owner, other)
+        return await preview.dry_run(self._reads, self._owner, declared, limit, other=compared, parameters=parameters)
 
     async def copy(self, which: AnyFeed, *, title: str | None = None) -> NamedFeed:
         """Create a copy of a feed that the member may read, given also by its link. The copy has the `origin_id` of the feed.

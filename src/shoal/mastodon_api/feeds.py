@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Meta
 
 from shoal.commands import feeds as commands
-from shoal.core.feeds.declarations import MAX_PARAMETERS, NamedFeed, cost_of
+from shoal.core.errors import InvalidInput
+from shoal.core.feeds.declarations import MAX_PARAMETERS, Cost, NamedFeed, cost_of
 from shoal.core.feeds.expressions import MAX_TEXT
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Role
 from shoal.graph.feed_lookup import contained_feeds, feeds_of, followed_feeds, readable_feed
-from shoal.http.pagination import StatusesQuery, listed_data
-from shoal.http.params import Json
+from shoal.http.pagination import StatusesQuery, listed_data, page_size
+from shoal.http.params import Json, Limit
 from shoal.http.responses import Reply, encode, raw
 from shoal.mastodon_api.context import Context, Router, actor, address_of, cursor_of, paged
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.mastodon_api.entities.statuses import FeedContribution, FeedExplanation, Status
 from shoal.queries.foryou.ranking import decode_cursor
+from shoal.queries.hydration import Entry
 from shoal.queries.named_feeds import feed as queries
+from shoal.queries.named_feeds import preview
 from shoal.queries.named_feeds.snapshots import Explanation
 
 router = Router()
@@ -87,6 +90,18 @@ class CopiedFeed(msgspec.Struct, frozen=True, kw_only=True):
     """By default the title of the feed."""
 
 
+class FeedDryRunParams(msgspec.Struct, frozen=True, kw_only=True):
+    """A declaration to try. It may be compared with a feed, or with another declaration."""
+
+    declaration: Json
+    parameters: Annotated[dict[_ParameterName, _Parameter], Meta(max_length=MAX_PARAMETERS)] | None = None
+    feed: Annotated[str, Meta(max_length=50)] = ""
+    """The name or id of a feed to compare with."""
+    other: Json | None = None
+    """A declaration to compare with."""
+    limit: Limit = Limit(0)
+
+
 class ServerFeed(msgspec.Struct, frozen=True):
     name: _Name
 
@@ -128,6 +143,32 @@ class FeedEntity(msgspec.Struct, kw_only=True):
     declaration: msgspec.Raw
     """See [feeds](reference/feeds.md)."""
     cost: FeedCost
+
+
+class ComparedStatus(msgspec.Struct, kw_only=True):
+    status: Status
+    position_before: int | None
+    """Its position in the other feed, from 1; null if it is not among the first statuses there, and without another feed."""
+
+
+class FeedComparison(msgspec.Struct, kw_only=True):
+    """The first statuses of a declaration compared with those of another one."""
+
+    overlap: float
+    """The number of common statuses, divided by the number of statuses of the longer list."""
+    rank_biased_overlap: float
+    """0 (disjoint) to 1 (equal), with more weight on the first positions."""
+    lost: list[Status]
+    """The statuses of the other feed that this one does not show."""
+
+
+class FeedDryRunEntity(msgspec.Struct, kw_only=True):
+    """What a declaration would show now."""
+
+    cost: FeedCost
+    statuses: list[ComparedStatus]
+    comparison: FeedComparison | None
+    """Null without another feed."""
 
 
 @router.get(_FEEDS, auth="optional", scope="read:lists", answer=list[FeedEntity])
@@ -228,6 +269,45 @@ def explained(why: Explanation) -> FeedExplanation:
     )
 
 
+@router.post(f"{_FEEDS}/dry_run", scope="read:statuses", answer=FeedDryRunEntity)
+async def dry_run(context: Context, params: FeedDryRunParams) -> object:
+    """Show what a declaration would show to the caller now, and how that differs from another feed. Nothing is stored.
+
+    A declaration that is too expensive is refused, with the part that costs most.
+    """
+    app, viewer = context.app, actor(context)
+    if params.feed and params.other is not None:
+        raise InvalidInput("other: cannot be combined with feed", field="other")
+    declared = await commands.checked_for(app.graph, viewer, params.declaration.value)
+    other = None
+    if params.feed:
+        other = (await readable_feed(app.graph, viewer, params.feed)).declaration
+    elif params.other is not None:
+        other = await commands.checked_for(app.graph, viewer, params.other.value)
+    found = await preview.dry_run(
+        app.reads, viewer, declared, page_size(params.limit), other=other, parameters=params.parameters
+    )
+
+    async def shown(entry: Entry, why: Explanation) -> Any:
+        page = await app.present.ranked_page(viewer, [(entry, explained(why))])
+        return raw(page[1:-1])
+
+    return FeedDryRunEntity(
+        cost=_cost(cost_of(declared, await contained_feeds(app.graph, viewer, declared))),
+        statuses=[
+            ComparedStatus(status=await shown(each.entry, each.why), position_before=each.before)
+            for each in found.entries
+        ],
+        comparison=None
+        if found.comparison is None
+        else FeedComparison(
+            overlap=found.comparison.overlap,
+            rank_biased_overlap=found.comparison.rank_biased_overlap,
+            lost=[await shown(each.entry, each.why) for each in found.comparison.lost],
+        ),
+    )
+
+
 @admin_router.post(_ADMIN, scope="admin:write", answer=FeedEntity)
 async def create_server_feed(context: Context, params: NewServerFeed) -> object:
     """Create a feed of the server. A feed that is too expensive is refused."""
@@ -267,9 +347,13 @@ async def _entity(context: Context, feed: NamedFeed) -> FeedEntity:
         created_at=moment(milliseconds_of(feed.id)),
         ranked=declared.ranked,
         declaration=raw(encode(declared.document())),
-        cost=FeedCost(
-            reads=cost.reads,
-            candidates=cost.candidates,
-            parts=[FeedCostPart(name=part.name, reads=part.reads, candidates=part.candidates) for part in cost.parts],
-        ),
+        cost=_cost(cost),
+    )
+
+
+def _cost(cost: Cost) -> FeedCost:
+    return FeedCost(
+        reads=cost.reads,
+        candidates=cost.candidates,
+        parts=[FeedCostPart(name=part.name, reads=part.reads, candidates=part.candidates) for part in cost.parts],
     )

@@ -140,8 +140,13 @@ async def newest(reads: Reads, viewer: int, limit: int) -> list[int]:
 async def pulled(reads: Reads, viewer: int, limit: int) -> list[int]:
     """Return the ids that `newest` would return, by pull alone. No timeline is rebuilt or counted as used."""
     with one_request():
-        sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
-        return await pull(reads.graph, sources, Cursor(limit=limit))
+        return await pulled_at(reads, viewer, Cursor(limit=limit))
+
+
+async def pulled_at(reads: Reads, viewer: int, at: Cursor) -> list[int]:
+    """Return the ids that `materialized` would return, by pull alone."""
+    sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
+    return await pull(reads.graph, sources, at)
 
 
 async def at_positions(reads: Reads, viewer: int, first: int, last: int) -> list[Entry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 
 from shoal import Handle, Shoal, Visitor
 from shoal.admin.consistency.check import check
+from shoal.admin.feeds import ReplayOptions
+from shoal.admin.named_feeds import ReplayFeed, TryFeed
+from shoal.admin.report import nothing
 from shoal.commands import filters
 from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.core.errors import InvalidInput, NotFound, Taken, Unauthenticated, Unfit
@@ -28,6 +32,7 @@ from tests.async_runner import in_loop, run
 from tests.engines import dynamodb, postgres
 from tests.flows.members import register
 from tests.flows.query_counts import calls
+from tests.stores import contents
 
 HARBOUR = (54.1, -0.2)
 
@@ -488,3 +493,65 @@ async def test_invalid_feed_title_is_refused(title: str, message: str) -> None:
         with pytest.raises(InvalidInput, match=message):
             await ann.feeds.create(title, BREAD)
         assert await ann.feeds.all() == []
+
+
+@in_loop
+async def test_dry_run_shows_entries_and_compares_them_with_another_declaration() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        posts = [await ben.create(f"{number} #bread") for number in range(4)]
+        await ann.like(posts[0])
+        await shoal.settle()
+        before = await contents(shoal.network.store)
+        best = {**BREAD, **by("likes * $weight", weight={"type": "number", "default": 1, "minimum": 0, "maximum": 9})}
+        alone = await ann.feeds.dry_run(best, 2)
+        assert [tried.entry.post.text for tried in alone.entries] == ["0 #bread", "3 #bread"]
+        assert (alone.entries[0].why.score, alone.entries[0].before, alone.comparison) == (1.0, None, None)
+        compared = await ann.feeds.dry_run(best, 2, other=BREAD, parameters={"weight": 9})
+        assert [(tried.why.score, tried.before) for tried in compared.entries] == [(9.0, None), (0.0, 1)]
+        assert compared.comparison is not None
+        assert compared.comparison.overlap == 0.5
+        assert [shown.entry.post.text for shown in compared.comparison.lost] == ["2 #bread"]
+        same = await ann.feeds.dry_run(BREAD, 4, other=BREAD)
+        assert same.comparison is not None
+        assert (same.comparison.overlap, same.comparison.lost) == (1.0, [])
+        assert same.comparison.rank_biased_overlap == pytest.approx(1.0)
+        for bad in ({"sources": []}, {"sources": [{"from": "list", "list": str(n)} for n in range(3)]}):
+            with pytest.raises((InvalidInput, NotFound)):
+                await ann.feeds.dry_run(bad)
+        with pytest.raises(InvalidInput, match="weight: expected a number from 0 to 9"):
+            await ann.feeds.dry_run(best, parameters={"weight": 10})
+        assert await contents(shoal.network.store) == before
+
+
+@in_loop
+async def test_feed_replay_compares_first_posts_of_active_members() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ann.follow(ben)
+        posts = [await ben.create(f"{number} #bread") for number in range(4)]
+        await ann.create("mine")
+        await ann.like(posts[0])
+        await shoal.settle()
+        await shoal.server_feeds.create("bread", BREAD)
+        before = await contents(shoal.network.store)
+        declared = json.dumps({"sources": [{"from": "followees"}, *BREAD["sources"]], **by("likes")})
+        report = await ReplayFeed("bread", declared, ReplayOptions(top=2)).carry_out(shoal.network, nothing)
+        assert (report.active, report.sampled, report.figures.members) == (2, 2, 2)
+        assert report.figures.overlap == 0.5
+        assert await contents(shoal.network.store) == before
+
+
+@in_loop
+async def test_feed_trial_of_operator_shows_lines_of_a_member_with_positions() -> None:
+    async with Shoal.open("memory://") as shoal:
+        _, ben = await register(shoal, "ann", "ben")
+        await ben.create("0 #bread")
+        await ben.create("1 #bread")
+        await shoal.settle()
+        await shoal.server_feeds.create("bread", BREAD)
+        declared = json.dumps({**BREAD, **by("age_hours")})
+        shown = await TryFeed(declared, "ann", 5, "bread").carry_out(shoal.network, nothing)
+        assert [line.text for line in shown.lines] == ["0 #bread", "1 #bread"]
+        assert (shown.positions, shown.overlap, shown.cost.candidates) == ([2, 1], 1.0, 200)
+        assert [reason.name for reason in shown.lines[0].reasons] == ["age_hours"]

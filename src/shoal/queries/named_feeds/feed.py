@@ -98,7 +98,7 @@ async def page(
         if not declared.ranked:
             if at is not None:
                 raise InvalidInput("cursor: this feed is in the order of time, and is paged by max_id", field="cursor")
-            return await _by_time(reads, viewer, feed, cursor)
+            return await by_time(reads, viewer, feed, cursor)
         if cursor != Cursor(limit=cursor.limit):
             raise InvalidInput("max_id: this feed is ranked, and is paged by cursor", field="max_id")
         snapshot = await _cached(reads, viewer, feed, at.reading_id) if at is not None else None
@@ -112,9 +112,13 @@ async def page(
         return FeedPage(entries, cursor=following)
 
 
-async def _by_time(reads: Reads, viewer: int | None, feed: NamedFeed, cursor: Cursor) -> FeedPage:
+async def by_time(
+    reads: Reads, viewer: int | None, feed: NamedFeed, cursor: Cursor, *, pulled: bool = False
+) -> FeedPage:
+    """Return a page of a feed in the order of time. For `pulled`, see `open_sources`."""
     declared = feed.declaration
-    sources = await open_sources(reads, viewer, declared, await contained_feeds(reads.graph, viewer, declared))
+    contained = await contained_feeds(reads.graph, viewer, declared)
+    sources = await open_sources(reads, viewer, declared, contained, pulled=pulled)
     if not sources:
         return FeedPage([])
     seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
@@ -139,10 +143,13 @@ async def _by_time(reads: Reads, viewer: int | None, feed: NamedFeed, cursor: Cu
     return FeedPage([FeedEntry(entry, Explanation(labels_of(masks[entry.id], labels))) for entry in entries], after)
 
 
-async def rank(reads: Reads, viewer: int | None, feed: NamedFeed, values: Mapping[str, Value]) -> Snapshot:
-    """Rank a feed for a viewer now."""
+async def rank(
+    reads: Reads, viewer: int | None, feed: NamedFeed, values: Mapping[str, Value], *, pulled: bool = False
+) -> Snapshot:
+    """Rank a feed for a viewer now. For `pulled`, see `open_sources`."""
     declared = feed.declaration
-    sources = await open_sources(reads, viewer, declared, await contained_feeds(reads.graph, viewer, declared))
+    contained = await contained_feeds(reads.graph, viewer, declared)
+    sources = await open_sources(reads, viewer, declared, contained, pulled=pulled)
     seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
     rows = await seen.look(await newest_of_each(sources))
     found = belonging(seen, rows, sources, admission(declared.filters, reads.tags.clock()), ranked=True)

@@ -59,21 +59,27 @@ class OpenSource(NamedTuple):
 
 
 async def open_sources(
-    reads: Reads, viewer: int | None, declared: FeedDeclaration, contained: Mapping[str, FeedDeclaration]
+    reads: Reads,
+    viewer: int | None,
+    declared: FeedDeclaration,
+    contained: Mapping[str, FeedDeclaration],
+    *,
+    pulled: bool = False,
 ) -> list[OpenSource]:
     """Return the sources of a feed and of the feeds that it contains, without sources that the viewer does not have.
 
-    An anonymous viewer has no followees and no lists. The lists of another member, and deleted ones, have no posts.
+    With `pulled`, the home timeline of the viewer is neither rebuilt nor kept warm. An anonymous viewer has no followees and no
+    lists. The lists of another member, and deleted ones, have no posts.
     """
     found: list[OpenSource] = []
     for source in declared.sources:
         if not isinstance(source, OfFeed):
-            opened = await _opened(reads, viewer, source)
+            opened = await _opened(reads, viewer, source, pulled=pulled)
             found += [opened] if opened is not None else []
         elif source.feed in contained:
             inner = contained[source.feed]
             admits = admission(inner.filters, reads.tags.clock())
-            for part in await open_sources(reads, viewer, inner, {}):
+            for part in await open_sources(reads, viewer, inner, {}, pulled=pulled):
                 both = partial(_both, part.belongs, admits)
                 label = f"feed {source.feed}: {part.label}"
                 found.append(part._replace(label=label, belongs=both, most=min(part.most, source.most)))
@@ -84,14 +90,15 @@ def _both(one: Condition, other: Condition, seen: ViewerState, post: Post) -> bo
     return one(seen, post) and other(seen, post)
 
 
-async def _opened(reads: Reads, viewer: int | None, source: Source) -> OpenSource | None:
+async def _opened(reads: Reads, viewer: int | None, source: Source, *, pulled: bool) -> OpenSource | None:
     made = partial(OpenSource, label_of(source), most=source.most)
     flags = reranking.Source
     match source:
         case Followees():
             if viewer is None:
                 return None
-            return made(partial(home.materialized, reads, viewer), _by_followee, flag=flags.FOLLOWEES.value)
+            skeleton: Skeleton = partial(home.pulled_at if pulled else home.materialized, reads, viewer)
+            return made(skeleton, _by_followee, flag=flags.FOLLOWEES.value)
         case OnList(list=list_id):
             members = await _members(reads, viewer, int(list_id))
             if not members:
