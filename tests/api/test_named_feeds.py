@@ -49,6 +49,7 @@ def test_feed_in_order_of_time_is_paged_by_ids(shoal: NetworkFixture, admin: Som
         "score": None,
         "contributions": [],
         "places_lost": 0,
+        "group": None,
     }
     link = first.links["next"]["url"]
     following = shoal.ask("GET", link[link.index("/api/") :], "")

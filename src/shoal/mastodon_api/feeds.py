@@ -20,7 +20,7 @@ from shoal.http.params import Json, Limit
 from shoal.http.responses import Reply, encode, raw
 from shoal.mastodon_api.context import Context, Router, actor, address_of, cursor_of, paged
 from shoal.mastodon_api.entities.serializers import moment
-from shoal.mastodon_api.entities.statuses import FeedContribution, FeedExplanation, Status
+from shoal.mastodon_api.entities.statuses import FeedContribution, FeedExplanation, FeedGroup, Status
 from shoal.queries.foryou.ranking import decode_cursor
 from shoal.queries.hydration import Entry
 from shoal.queries.named_feeds import feed as queries
@@ -266,6 +266,7 @@ def explained(why: Explanation) -> FeedExplanation:
         score=why.score,
         contributions=[FeedContribution(name, value) for name, value in why.contributions],
         places_lost=why.lost,
+        group=None if why.group is None else FeedGroup(why.group.size, [str(id_) for id_ in why.group.ids]),
     )
 
 

@@ -516,7 +516,11 @@ async def test_dry_run_shows_entries_and_compares_them_with_another_declaration(
         assert same.comparison is not None
         assert (same.comparison.overlap, same.comparison.lost) == (1.0, [])
         assert same.comparison.rank_biased_overlap == pytest.approx(1.0)
-        for bad in ({"sources": []}, {"sources": [{"from": "list", "list": str(n)} for n in range(3)]}):
+        wrong: tuple[dict[str, Any], ...] = (
+            {"sources": []},
+            {"sources": [{"from": "list", "list": str(n)} for n in range(3)]},
+        )
+        for bad in wrong:
             with pytest.raises((InvalidInput, NotFound)):
                 await ann.feeds.dry_run(bad)
         with pytest.raises(InvalidInput, match="weight: expected a number from 0 to 9"):
@@ -555,3 +559,54 @@ async def test_feed_trial_of_operator_shows_lines_of_a_member_with_positions() -
         assert [line.text for line in shown.lines] == ["0 #bread", "1 #bread"]
         assert (shown.positions, shown.overlap, shown.cost.candidates) == ([2, 1], 1.0, 200)
         assert [reason.name for reason in shown.lines[0].reasons] == ["age_hours"]
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "expected"),
+    [
+        ("author", {"4": (3, "20"), "3": (2, "1")}),
+        ("tag", {"4": (2, "1"), "3": (2, "0"), "2": (1, "")}),
+        ("day", {"4": (5, "3210")}),
+    ],
+)
+@in_loop
+async def test_aggregated_feed_shows_best_post_of_each_group_with_ids_of_others(
+    aggregate: str, expected: dict[str, tuple[int, str]]
+) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        posts = {}
+        for number, (who, text) in enumerate(
+            [(ann, "0 #cake"), (ben, "1 #bread #cake"), (ann, "2"), (ben, "3 #cake #bread"), (ann, "4 #bread")]
+        ):
+            posts[(await who.create(text)).id] = str(number)
+        await shoal.settle()
+        everybody = {"sources": [{"from": "everybody"}], "aggregate": aggregate}
+        await shoal.server_feeds.create("best", {**everybody, **by("-age_hours")})
+        page = await ann.read_feed("best")
+        found = {}
+        for shown in page.entries:
+            assert shown.why.group is not None
+            others = "".join(posts[id_] for id_ in shown.why.group.ids)
+            found[shown.entry.post.text[0]] = (shown.why.group.size, others)
+        assert found == expected
+        first = await ann.read_feed("best", limit=1)
+        if first.cursor:
+            following = await ann.read_feed("best", limit=1, cursor=first.cursor)
+            assert following.entries[0].why.group == page.entries[1].why.group
+        with pytest.raises(InvalidInput, match="aggregate: needs an order by recipe or expression"):
+            await shoal.server_feeds.update("best", declaration=everybody)
+
+
+@in_loop
+async def test_seen_term_lowers_posts_that_the_reader_has_seen() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.create("0 #bread")
+        newest = await ben.create("1 #bread")
+        await shoal.settle()
+        await shoal.server_feeds.create("best", {**BREAD, **by("-age_hours - 10 * seen")})
+        assert texts(await ann.read_feed("best")) == ["1 #bread", "0 #bread"]
+        await ann.mark_seen(newest)
+        assert texts(await ann.read_feed("best")) == ["0 #bread", "1 #bread"]
+        assert texts(await shoal.visitor.read_feed("best")) == ["1 #bread", "0 #bread"]

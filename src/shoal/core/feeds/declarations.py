@@ -34,6 +34,7 @@ from shoal.core.feeds.expressions import (
     MAX_NUMBER,
     MAX_TEXT,
     PERSONAL,
+    SEEN,
     Expression,
     Type,
     Value,
@@ -200,6 +201,8 @@ class FeedDeclaration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     order: Order = Newest()
     parameters: Annotated[dict[Annotated[str, Meta(max_length=30)], Parameter], Meta(max_length=MAX_PARAMETERS)] = {}
     diversity: Diversity | None = None
+    aggregate: Literal["", "author", "tag", "day"] = ""
+    """Show only the best post by each author, with each first tag, or of each day (UTC), and the ids of the others with it."""
 
     @property
     def ranked(self) -> bool:
@@ -276,11 +279,12 @@ def _checked(declared: FeedDeclaration) -> FeedDeclaration:
     filters, order = declared.filters, declared.order
     if filters.maximum_age_hours is not None and filters.maximum_age_hours <= filters.minimum_age_hours:
         raise InvalidInput("filters.maximum_age_hours: must be above minimum_age_hours", field="filters")
-    if declared.diversity is not None and not declared.ranked:
-        raise InvalidInput(
-            "diversity: needs an order by recipe or expression, such as -age_hours, because entries change places",
-            field="diversity",
-        )
+    for name, given in (("diversity", declared.diversity is not None), ("aggregate", declared.aggregate)):
+        if given and not declared.ranked:
+            raise InvalidInput(
+                f"{name}: needs an order by recipe or expression, such as -age_hours, because entries change places",
+                field=name,
+            )
     if declared.parameters and not isinstance(order, ByExpression):
         raise InvalidInput("parameters: need an order by expression, which uses them", field="parameters")
     declared.expression()
@@ -413,7 +417,7 @@ _PAGE_READS = 12
 """Bulk reads that hydrate and filter a page."""
 _RECIPE_READS = 45
 """Bulk reads of the facts of the For you feed: 4 lists of neighbors and counts, and the lists of what the reader likes."""
-_EXPRESSION_READS = {COUNTED: 1, ABOUT_AUTHORS: 1, PERSONAL: 20, frozenset(("recent",)): 13}
+_EXPRESSION_READS = {COUNTED: 1, SEEN: 1, ABOUT_AUTHORS: 1, PERSONAL: 20, frozenset(("recent",)): 13}
 
 
 def cost_of(declared: FeedDeclaration, contained: Mapping[str, FeedDeclaration] | None = None) -> Cost:

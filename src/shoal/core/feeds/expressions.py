@@ -50,6 +50,7 @@ TERMS: Mapping[str, Type] = {
     "author_posts": "number",
     "author_interest": "number",
     "tag_interest": "number",
+    "seen": "number",
     "follows_author": "boolean",
     "own": "boolean",
     "reply": "boolean",
@@ -63,6 +64,7 @@ COUNTED = frozenset(("likes", "shares", "comments"))
 ABOUT_AUTHORS = frozenset(("author_followers", "author_posts"))
 PERSONAL = frozenset(("author_interest", "tag_interest"))
 """Terms whose values come from what the reader has liked. They are 0 without a reader."""
+SEEN = frozenset(("seen",))
 
 
 class Node(NamedTuple):

@@ -336,6 +336,15 @@ class FeedContribution(msgspec.Struct):
     contribution: float
 
 
+class FeedGroup(msgspec.Struct):
+    """The statuses that a status represents in an aggregated feed."""
+
+    count: int
+    """Number of statuses, with the shown one."""
+    status_ids: list[str]
+    """Ids of the others, best first, at most 10."""
+
+
 class FeedExplanation(msgspec.Struct):
     """Why a status is in a named feed, and at its position. The contributions, added in their order, are the score."""
 
@@ -346,6 +355,8 @@ class FeedExplanation(msgspec.Struct):
     contributions: list[FeedContribution]
     places_lost: int
     """The number of positions that the status lost to diversity; negative if it gained positions."""
+    group: FeedGroup | None
+    """The statuses that it represents in an aggregated feed; null in any other feed."""
 
 
 class Extras(msgspec.Struct, omit_defaults=True):

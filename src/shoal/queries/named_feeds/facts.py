@@ -15,6 +15,7 @@ from shoal.core.feeds.expressions import (
     ABOUT_AUTHORS,
     COUNTED,
     PERSONAL,
+    SEEN,
     Columns,
     Expression,
     Value,
@@ -23,7 +24,7 @@ from shoal.core.feeds.expressions import (
 )
 from shoal.core.model import Post
 from shoal.core.ranking import terms as recipe_terms
-from shoal.core.ranking.preferences import Interests
+from shoal.core.ranking.preferences import Interests, times_seen
 from shoal.core.ranking.recipes import TERM_NAMES
 from shoal.core.visibility import is_sensitive
 from shoal.graph.payloads.members import personalization_of
@@ -103,11 +104,12 @@ async def _columns(
     """Return the columns of the terms that the expression uses. Terms that need no reads come with all posts."""
     used, authors = expression.terms, list({post.author_id for post in posts})
     ids = [post.id for post in posts]
-    counts, about, recent, interests = await asyncio.gather(
+    counts, about, recent, interests, memory = await asyncio.gather(
         _counts(reads, ids) if used & COUNTED else _nothing(),
         _about(reads, authors) if used & ABOUT_AUTHORS else _nothing(),
         trends.weights(reads, outdated=True) if "recent" in used else _nothing(),
         _interests(reads, viewer) if used & PERSONAL else _no_interests(),
+        _memory(reads, viewer) if used & SEEN else _no_memory(),
     )
     now = reads.tags.clock()
     content = [content_facts(post, seen.media(post)) for post in posts] if used & {"described", "words"} else []
@@ -117,6 +119,7 @@ async def _columns(
         "described": _numbers(each.described for each in content),
         "words": _numbers(each.words for each in content),
         "tag_count": _numbers(len(post.tags) for post in posts),
+        "seen": times_seen(memory, ids),
         "recent": _numbers(recent.get(id_, 0.0) for id_ in ids),
         "follows_author": np.array([seen.relationships[post.author_id].following for post in posts], np.bool_),
         "own": np.array([post.author_id == seen.viewer for post in posts], np.bool_),
@@ -150,6 +153,15 @@ async def _nothing() -> Mapping[Any, Any]:
 
 async def _no_interests() -> Interests | None:
     return None
+
+
+async def _no_memory() -> bytes:
+    return b""
+
+
+async def _memory(reads: Reads, viewer: int | None) -> bytes:
+    seen = (await personalization_of(reads.graph, viewer)).seen if viewer is not None else None
+    return seen.memory if seen is not None else b""
 
 
 async def _counts(reads: Reads, ids: Sequence[int]) -> Mapping[Any, Mapping[int, int]]:

@@ -20,6 +20,7 @@ from shoal.core.feeds.declarations import NamedFeed, values_of
 from shoal.core.feeds.expressions import Value
 from shoal.core.filters import FilterContext
 from shoal.core.ids import named
+from shoal.core.model import DAY_MS, Post
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.cache.dependencies import do_not_cache
 from shoal.graph.contract import MAX_TIME, Cursor
@@ -30,7 +31,9 @@ from shoal.queries.hydration import Entry, Row, viewer_state
 from shoal.queries.named_feeds.facts import ranked
 from shoal.queries.named_feeds.snapshots import (
     Explanation,
+    Group,
     Snapshot,
+    aggregated,
     decode_snapshot,
     diversified,
     encode_snapshot,
@@ -154,11 +157,18 @@ async def rank(
     rows = await seen.look(await newest_of_each(sources))
     found = belonging(seen, rows, sources, admission(declared.filters, reads.tags.clock()), ranked=True)
     best = await ranked(reads, viewer, declared, values, seen, found, sources)
-    order, most = list(range(len(best.found))), MOST_POSITIONS
+    posts = [each.row[1] for each in best.found]
+    order, most = list(range(len(posts))), MOST_POSITIONS
+    groups: dict[int, Group] = {}
+    if declared.aggregate:
+        groups = aggregated([_group_of(post, declared.aggregate) for post in posts], [post.id for post in posts])
+        order = list(groups)
+    places = order
     if declared.diversity is not None:
-        authors = [each.row[1].author_id for each in best.found]
-        order = diversified(authors, declared.diversity.author_most, most)
+        authors = [posts[at].author_id for at in order]
+        order = [places[at] for at in diversified(authors, declared.diversity.author_most, most)]
     order = order[:most]
+    former = {at: position for position, at in enumerate(places)}
     return Snapshot(
         feed_id=feed.id,
         version=feed.version,
@@ -168,8 +178,17 @@ async def rank(
         labels=tuple(source.label for source in sources),
         names=best.names,
         contributions=best.contributions[order].astype("<f4").tobytes(),
-        lost=np.clip(np.arange(len(order)) - np.array(order, np.int64), -32_768, 32_767).astype("<i2").tobytes(),
+        lost=np.array([position - former[at] for position, at in enumerate(order)], "<i2").tobytes(),
+        groups=tuple(groups[at] for at in order) if groups else (),
     )
+
+
+def _group_of(post: Post, by: str) -> int | str | None:
+    if by == "author":
+        return post.author_id
+    if by == "day":
+        return post.created_at // DAY_MS
+    return post.tags[0] if post.tags else None
 
 
 async def part(

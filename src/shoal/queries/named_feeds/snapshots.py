@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -13,11 +13,23 @@ import numpy.typing as npt
 
 from shoal.core.feeds.declarations import SPAN
 
+MAX_GROUP_IDS = 10
+"""Maximum ids of other posts that an entry of an aggregated feed names."""
+
 
 class Contribution(NamedTuple):
     name: str
     """A term of a recipe, or a summand of an expression."""
     value: float
+
+
+class Group(NamedTuple):
+    """The posts that an entry of an aggregated feed represents."""
+
+    size: int
+    """Number of posts, with the shown one."""
+    ids: tuple[int, ...]
+    """Ids of the others, best first, at most 10."""
 
 
 class Explanation(NamedTuple):
@@ -29,6 +41,8 @@ class Explanation(NamedTuple):
     contributions: tuple[Contribution, ...] = ()
     lost: int = 0
     """Positions lost to diversity; negative if gained."""
+    group: Group | None = None
+    """The posts that the entry represents in an aggregated feed; None in any other feed."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -50,6 +64,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """4 bytes each, one row per post."""
     lost: bytes
     """Positions lost to diversity, 2 bytes each."""
+    groups: tuple[Group, ...] = ()
+    """The group of each post in an aggregated feed; empty for any other."""
 
     def __len__(self) -> int:
         return len(self.ids) // 8
@@ -68,14 +84,16 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         rows = np.frombuffer(self.contributions, "<f4").reshape(-1, len(self.names))[first:last].tolist()
         masks = np.frombuffer(self.sources, "<u4")[first:last].tolist()
         lost = np.frombuffer(self.lost, "<i2")[first:last].tolist()
+        groups = self.groups[first:last] or (None,) * len(masks)
         return [
             Explanation(
                 sources=labels_of(mask, self.labels),
                 score=_sum(row),
                 contributions=tuple(map(Contribution, self.names, row)),
                 lost=places,
+                group=group,
             )
-            for row, mask, places in zip(rows, masks, lost, strict=True)
+            for row, mask, places, group in zip(rows, masks, lost, groups, strict=True)
         ]
 
     def without(self, other: Snapshot) -> Snapshot:
@@ -92,6 +110,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             sources=(self.sources + other.sources)[: 4 * most],
             contributions=(self.contributions + other.contributions)[: wide * most],
             lost=(self.lost + other.lost)[: 2 * most],
+            groups=(*self.groups, *other.groups)[:most],
         )
 
     def _only(self, rows: npt.NDArray[np.intp]) -> Snapshot:
@@ -101,6 +120,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             sources=np.frombuffer(self.sources, "<u4")[rows].tobytes(),
             contributions=np.frombuffer(self.contributions, "<f4").reshape(-1, len(self.names))[rows].tobytes(),
             lost=np.frombuffer(self.lost, "<i2")[rows].tobytes(),
+            groups=tuple(self.groups[row] for row in rows.tolist()) if self.groups else (),
         )
 
 
@@ -129,6 +149,20 @@ def decode_snapshot(data: bytes) -> Snapshot | None:
         return _decoder.decode(data)
     except msgspec.MsgspecError:
         return None
+
+
+def aggregated(keys: Sequence[Hashable], ids: Sequence[int]) -> dict[int, Group]:
+    """Return the position of the best post of each group, best first, with its group. Posts with the key None are not grouped.
+
+    `keys` and `ids` are the groups and ids of posts, best first. For example, keys a, b, a, None and ids 4, 3, 2, 1 give the
+    positions 0 (2 posts, 2 is the other), 1 and 3 (one post each).
+    """
+    members: dict[Hashable, list[int]] = {}
+    for at, key in enumerate(keys):
+        members.setdefault(("alone", at) if key is None else ("group", key), []).append(at)
+    return {
+        found[0]: Group(len(found), tuple(ids[at] for at in found[1 : 1 + MAX_GROUP_IDS])) for found in members.values()
+    }
 
 
 def diversified(authors: Sequence[int], author_most: int, most: int) -> list[int]:
