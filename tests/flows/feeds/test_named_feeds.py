@@ -610,3 +610,38 @@ async def test_seen_term_lowers_posts_that_the_reader_has_seen() -> None:
         await ann.mark_seen(newest)
         assert texts(await ann.read_feed("best")) == ["0 #bread", "1 #bread"]
         assert texts(await shoal.visitor.read_feed("best")) == ["1 #bread", "0 #bread"]
+
+
+@in_loop
+async def test_unread_count_of_a_feed_starts_at_the_read_position_on_every_store(url: str | dict[str, str]) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        posts = [await ben.create(f"{number} #bread") for number in range(3)]
+        await ann.create("mine #bread")
+        await shoal.settle()
+        await shoal.server_feeds.create("bread", BREAD)
+        assert await ann.feeds.unread("bread") == (3, False, 0)
+        assert await ann.feeds.mark_read("bread", posts[0]) == (2, False, posts[0].id)
+        assert await ben.feeds.unread("bread") == (1, False, 0)
+        await ben.create("3 #bread")
+        await ben.delete(posts[1])
+        await shoal.settle()
+        assert await ann.feeds.unread("bread") == (2, False, posts[0].id)
+        await shoal.server_feeds.update("bread", declaration={**BREAD, **by("likes")})
+        with pytest.raises(InvalidInput, match="a ranked feed has no read position"):
+            await ann.feeds.unread("bread")
+        with pytest.raises(InvalidInput, match="a ranked feed has no read position"):
+            await ann.feeds.mark_read("bread", posts[0])
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_unread_count_of_a_feed_is_limited() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        for _ in range(101):
+            await ben.create("#bread")
+        await shoal.settle()
+        await shoal.server_feeds.create("bread", BREAD)
+        found = await ann.feeds.unread("bread")
+        assert (found.number, found.more) == (100, True)

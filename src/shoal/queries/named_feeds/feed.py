@@ -25,6 +25,7 @@ from shoal.graph.cache.coherence import one_request
 from shoal.graph.cache.dependencies import do_not_cache
 from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.feed_lookup import contained_feeds
+from shoal.graph.payloads.members import marks
 from shoal.queries.context import Reads
 from shoal.queries.foryou.ranking import ReadingCursor, new_reading_id
 from shoal.queries.hydration import Entry, Row, viewer_state
@@ -52,6 +53,7 @@ from shoal.queries.pipeline import Page, content_filters_of
 
 MOST_POSITIONS = 500
 """Posts in a ranking."""
+MOST_UNREAD = 100
 
 
 class FeedEntry(NamedTuple):
@@ -262,3 +264,36 @@ async def _from(reads: Reads, viewer: int, snapshot: Snapshot, position: int, li
     shown, behind = await part(reads, viewer, snapshot, position, limit)
     following = snapshot.part(behind - 1, behind) if behind < len(snapshot) else []
     return Page([each.entry for each in shown], following[0] if following else None)
+
+
+class Unread(NamedTuple):
+    """The number of new entries of a feed in the order of time."""
+
+    number: int
+    """Entries by other members after the read position, at most 100."""
+    more: bool
+    """Whether there are further ones."""
+    last_read_id: int
+    """The read position; 0 if the viewer has none."""
+
+
+def marker_of(feed: NamedFeed) -> str:
+    """Return the name of a feed's read position. Raises `InvalidInput` for a ranked feed."""
+    if feed.declaration.ranked:
+        raise InvalidInput(
+            "id: a ranked feed has no read position; report seen statuses, and use the term seen in its expression",
+            field="id",
+        )
+    return f"feed:{feed.id}"
+
+
+async def unread(reads: Reads, viewer: int, feed: NamedFeed) -> Unread:
+    """Return the number of entries that the viewer has not read. Raises `InvalidInput` for a ranked feed."""
+    name = marker_of(feed)
+    do_not_cache()
+    with one_request():
+        mark = (await marks(reads.graph, viewer, (name,))).get(name)
+        last_read_id = mark.last_read_id if mark is not None else 0
+        found = await by_time(reads, viewer, feed, Cursor(after=last_read_id, limit=MOST_UNREAD))
+        others = [shown for shown in found.entries if shown.entry.post.author_id != viewer]
+        return Unread(len(others), found.next is not None, last_read_id)
