@@ -19,6 +19,7 @@ from shoal.core.errors import NewerNeeded
 from shoal.core.external_ids import ExternalId, ExternalLink
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
+from shoal.core.kinds import PostKind
 from shoal.core.model import (
     AccountDeletion,
     Album,
@@ -178,6 +179,7 @@ PARKED_EVENTS = AssocType(121, "parked_events")  # webhook -> parked event (an i
 HOLDS = AssocType(130, "holds")  # member -> own held content
 QUEUED = AssocType(131, "queued", inverse=132, counted=False)  # held content that waits for a decision -> `EVERYBODY`
 QUEUE = AssocType(132, "queue", inverse=131)
+KINDS = AssocType(160, "kinds")  # `EVERYBODY` -> kind
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: entry or IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
@@ -411,6 +413,10 @@ def moderation_rules_key() -> Key:
     return Key(shard_of(EVERYBODY), "moderation_rules", "")
 
 
+def kind_key(name: str) -> Key:
+    return Key(shard_of(EVERYBODY), "kind", name)
+
+
 def backup_key() -> Key:
     """Return the key that records the newest complete backup. Its value is an id made from the time of the backup."""
     return Key(shard_of(EVERYBODY), "backup", "newest")
@@ -458,6 +464,7 @@ AnyNode = (
     | Webhook
     | WebhookLog
     | HeldContent
+    | PostKind
 )
 
 _encoder = msgspec.msgpack.Encoder()

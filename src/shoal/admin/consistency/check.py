@@ -47,6 +47,7 @@ from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt
 from shoal.core.external_ids import ExternalLink
 from shoal.core.ids import shard_of
+from shoal.core.kinds import PostKind
 from shoal.core.model import App, Media, Member, Post, Share
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.graph.access import association
@@ -65,6 +66,7 @@ from shoal.graph.schema import (
     email_key,
     external_id_key,
     ip_block_key,
+    kind_key,
     name_block_key,
     preferences_key,
     seen_key,
@@ -89,6 +91,7 @@ _KEY_OF: Mapping[type[AnyNode], Callable[[Any], Key | None]] = {
     ContactSalt: lambda _salt: contact_salt_key(),
     ChallengeKey: lambda _key: challenge_key_key(),
     SeenPosts: lambda seen: seen_key(seen.member_id),
+    PostKind: lambda kind: kind_key(kind.name),
 }
 """The unique key of each type of object. It must refer to the object; the key of a login refers to its member."""
 
