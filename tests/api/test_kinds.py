@@ -33,6 +33,7 @@ def test_admin_declares_kinds_and_anybody_reads_them(w: NetworkFixture, boss: So
     assert w.json("GET", KINDS) == []
     declare(w, boss)
     expected = {"name": "recipe", "version": 1, "schema": SCHEMA, "title": "title", "image": None, "link": "source"}
+    expected |= {"index": {}, "pairs": [], "building": []}
     assert w.json("GET", KINDS) == [expected]
     assert w.json("GET", f"{KINDS}/recipe") == expected
     changed = w.json("PUT", f"{KINDS}/recipe", boss, json={"schema": json.dumps(SCHEMA)})
@@ -81,3 +82,43 @@ def test_status_of_kind_is_checked_and_shown(w: NetworkFixture, boss: Someone) -
         "PUT", path, ann, json={"status": "Stew, the best", "shoal": {"kind": "recipe", "data": {"title": "Stew"}}}
     )
     assert (edited["content"], edited["card"], edited["shoal"]["kind"]) == ("<p>Stew, the best</p>", None, "recipe")
+
+
+def test_statuses_of_a_kind_are_filtered_in_pages(w: NetworkFixture, boss: Someone) -> None:
+    declaration = {"schema": SCHEMA, "index": {"title": "string", "minutes": "number"}, "pairs": [["title", "minutes"]]}
+    declared = w.json("PUT", f"{KINDS}/recipe", boss, json=declaration)
+    assert (declared["index"], declared["pairs"], declared["building"]) == (
+        declaration["index"],
+        [["title", "minutes"]],
+        [],
+    )
+    ann = w.join("ann")
+    made = []
+    for n in range(5):
+        body = {"shoal": {"kind": "recipe", "data": {"title": "even" if n % 2 == 0 else "odd", "minutes": n}}}
+        made.append(w.json("POST", "/api/v1/statuses", ann, json=body)["id"])
+    w.settle()
+
+    def ids(query: str, by: Someone | str = "") -> list[str]:
+        return [each["id"] for each in w.json("GET", f"{KINDS}/recipe/posts?{query}", by)]
+
+    assert ids("") == made[::-1]
+    assert ids("filter[title]=even") == [made[4], made[2], made[0]]
+    assert ids("filter[title][]=even&filter[title][]=odd") == made[::-1]
+    assert ids("filter[minutes]=1..3") == made[3:0:-1]
+    assert ids("filter[title]=even&filter[minutes]=1..") == [made[4], made[2]]
+    assert ids(f"filter[title]=even&account_id={ann.id}") == [made[4], made[2], made[0]]
+    page = w.ask("GET", f"{KINDS}/recipe/posts?filter[title]=even&limit=2&with_data=true")
+    assert [each["shoal"]["data"]["minutes"] for each in page.json()] == [4, 2]
+    assert "filter%5Btitle%5D=even" in page.links["next"]["url"]
+    assert ids(page.links["next"]["url"].partition("?")[2]) == [made[0]]
+    for query, message in (
+        ("filter[source]=a", "filter: 'source' has no index of the kind recipe (indexed: title, minutes)"),
+        ("filter[minutes]=many", "filter: minutes must be a number (got 'many')"),
+        ("filter[minutes]=", "filter"),
+        ("filter[title]=" + "a" * 1_001, "filter"),
+    ):
+        refused = w.ask("GET", f"{KINDS}/recipe/posts?{query}")
+        assert (refused.status_code, message in refused.json()["error"]) == (422, True), query
+    assert w.ask("GET", f"{KINDS}/run/posts").status_code == 404
+    assert w.ask("GET", f"{KINDS}/recipe/posts?account_id=1").status_code == 404

@@ -443,9 +443,16 @@ def test_kind_command_declares_lists_and_shows_kinds(shoal: Shoal, tmp_path: Pat
     assert told(shoal("kind", "declare", str(tmp_path / "recipe.json"))) == "recipe: version 2\n"
     refused = shoal("kind", "declare", str(file))
     assert (refused.returncode, "data.title: is now required" in refused.stderr) == (1, True)
-    assert told(shoal("kind", "list")) == "name\tversion\nrecipe\t2\n"
+    indexed = {"name": "recipe", "schema": {"type": "object", "properties": {"minutes": {"type": "number"}}}}
+    (tmp_path / "run.json").write_text(json.dumps({**indexed, "name": "run", "index": {"minutes": "number"}}))
+    assert told(shoal("kind", "declare", str(tmp_path / "run.json"))) == "run: version 1\n"
+    assert told(shoal("kind", "list")) == "name\tversion\tindexed\tbeing built\nrecipe\t2\t-\t-\nrun\t1\tminutes\t-\n"
+    assert told(shoal("kind", "posts", "run", "--filter", "minutes=1..2")) == ""
+    assert "'hours' has no index" in shoal("kind", "posts", "run", "--filter", "hours=1").stderr
+    assert "must be PATH=VALUE" in shoal("kind", "posts", "run", "--filter", "minutes").stderr
+    assert told(shoal("kind", "reindex", "run")) == "indexing the posts of run\n"
     assert json.loads(told(shoal("kind", "show", "recipe")))["schema"] == {"type": "object"}
-    assert "there is no kind" in shoal("kind", "show", "run").stderr
+    assert "there is no kind" in shoal("kind", "show", "listing").stderr
 
 
 def test_backup_command_creates_lists_verifies_prunes_and_restores_backups(shoal: Shoal, tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ METHODS: dict[str, str] = {
     "GET /api/shoal/v1/kinds": "kinds.all",
     "GET /api/shoal/v1/kinds/{name}": "kinds.get",
     "PUT /api/shoal/v1/kinds/{name}": "kinds.declare",
+    "GET /api/shoal/v1/kinds/{name}/posts": "member.posts_of_kind",
     "GET /api/shoal/v1/webhooks": "webhooks.all",
     "POST /api/shoal/v1/webhooks": "webhooks.create",
     "GET /api/shoal/v1/webhooks/{id}": "webhooks.get",

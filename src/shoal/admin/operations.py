@@ -32,7 +32,7 @@ from shoal.admin.held_content import ApproveHeld, ListHeld, RejectHeld
 from shoal.admin.imports.files import Sources
 from shoal.admin.imports.records import ImportReport, Summary
 from shoal.admin.imports.run import import_all
-from shoal.admin.kinds import DeclareKind, ListKinds, ShowKind
+from shoal.admin.kinds import DeclareKind, IndexKind, ListKindPosts, ListKinds, ShowKind
 from shoal.admin.moderation_rules import DeleteRule, ListRules, PutRule, SetRuleState, TryRules
 from shoal.admin.report import CheckReport, Progress
 from shoal.admin.server_keys import CreateKey, DeleteKey, ListKeys, RotateKey
@@ -476,6 +476,8 @@ _KEYS = (CreateKey, ListKeys, RotateKey, DeleteKey)
 _EXTERNAL_IDS = (ListExternalIds, LinkExternalId, UnlinkExternalId)
 _MODERATION = (
     DeclareKind,
+    IndexKind,
+    ListKindPosts,
     ListKinds,
     ShowKind,
     ListRules,

@@ -11,6 +11,7 @@ from shoal.commands.audit import note
 from shoal.commands.context import Writes, add_node
 from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput, NotFound, Unfit
+from shoal.core.events import KindChanged
 from shoal.core.ids import shard_of
 from shoal.core.kinds import MAX_KINDS, KindDraft, PostKind, changed
 from shoal.graph.access import count_of
@@ -67,9 +68,19 @@ async def _change(writes: Writes, kind: PostKind, draft: KindDraft) -> PostKind:
     after = replace(after, version=kind.version + 1)
     batch = Batch(_SHARD)
     batch.obj_set(after)
+    if after.building or (after.index, after.pairs) != (kind.index, kind.pairs):
+        batch.emit(KindChanged(kind_id=after.id, schema_version=after.schema_version))
     _note(writes, batch, after)
     await writes.graph.commit(batch)
     return after
+
+
+async def reindex(writes: Writes, name: str) -> None:
+    """Index all posts of a kind again, which consumers do page by page. Raises `NotFound`."""
+    kind = await get(writes, name)
+    batch = Batch(_SHARD)
+    batch.emit(KindChanged(kind_id=kind.id, schema_version=kind.schema_version))
+    await writes.graph.commit(batch)
 
 
 def _note(writes: Writes, batch: Batch, kind: PostKind) -> None:

@@ -20,7 +20,7 @@ from shoal.commands.members import members_named, tags_named
 from shoal.commands.polls import PollDraft
 from shoal.commands.publishing import Decide, With, check_unchanged, checked_media, facts_of
 from shoal.core.errors import Conflict, Gone, Held, InvalidInput, Rejected, TooLarge, UnexpectedMentions, Unfit
-from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
+from shoal.core.events import KindPostChanged, PostCreated, PostDeleted, PostImported, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.licenses import License
 from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
@@ -385,6 +385,8 @@ def _creation(post: Post, shard: int, now: int, event: type[PostCreated] = PostC
         )
     )
     _count_tags(batch, None, post, now)
+    if post.kind:
+        batch.emit(KindPostChanged(post_id=post.id))
     return batch
 
 
@@ -539,6 +541,8 @@ def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
         batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(edited.version))
     move_between_cells(batch, post, edited)
     narrow(batch, post, edited, now)
+    if post.kind and (post.json, post.visibility) != (edited.json, edited.visibility):
+        batch.emit(KindPostChanged(post_id=post.id))
     _count_tags(batch, post, edited, milliseconds_of(now))
 
 
@@ -619,6 +623,8 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
         )
     )
     _count_tags(batch, post, None, milliseconds_of(now))
+    if post.kind:
+        batch.emit(KindPostChanged(post_id=post.id))
     return batch
 
 

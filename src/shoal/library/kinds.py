@@ -29,3 +29,7 @@ class Kinds:
         more than 100 kinds.
         """
         return await kinds.declare(self._network.writes, declaration)
+
+    async def reindex(self, name: str) -> None:
+        """Index all posts of a kind again (see `settle`); needed only if a declaration's job was lost. Raises `NotFound`."""
+        await kinds.reindex(self._network.writes, name)
