@@ -25,6 +25,7 @@ from shoal.commands import (
     external_ids,
     held_content,
     invitations,
+    kinds,
     members,
     moderation,
     moderation_rules,
@@ -48,6 +49,7 @@ from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
 from shoal.core.events import ProfileChanged
 from shoal.core.external_ids import ExternalId
 from shoal.core.ids import shard_of
+from shoal.core.kinds import KindDraft
 from shoal.core.model import App, Member, Role
 from shoal.core.moderation_rules import Conditions, RuleDraft, RuleState
 from shoal.core.publishing import Candidate, Checks, Decision, HeldContent
@@ -536,6 +538,11 @@ CASES: dict[AuditVerb, Case] = {
     ),
     AuditVerb.SERVER_KEY_DELETED: doing(
         lambda it: server_keys.delete(it.writes, "shop"), create_key, kind=TargetKind.SERVER_KEY
+    ),
+    AuditVerb.KIND_DECLARED: doing(
+        lambda it: kinds.declare(it.writes, KindDraft(name="recipe", schema={"type": "object"})),
+        kind=TargetKind.KIND,
+        anew=True,
     ),
     AuditVerb.WEBHOOK_CREATED: doing(
         lambda it: endpoints.create(it.writes, EventReader(it.shoal.network.store, ""), "https://shop.example"),

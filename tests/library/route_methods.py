@@ -5,6 +5,7 @@ from __future__ import annotations
 from shoal.library.external_ids import ExternalIds
 from shoal.library.filters import OwnFilters
 from shoal.library.handle import Handle, Visitor
+from shoal.library.kinds import Kinds
 from shoal.library.lists import OwnLists
 from shoal.library.media import OwnAlbums
 from shoal.library.moderation import Moderation, NetworkBlocklists, OwnHeld
@@ -35,6 +36,7 @@ SURFACES: dict[str, type] = {
     "moderation_rules": ModerationRules,
     "bulk_moderation": BulkModeration,
     "webhooks": Webhooks,
+    "kinds": Kinds,
 }
 """Library classes, by their names in `METHODS`."""
 
@@ -75,6 +77,10 @@ METHODS: dict[str, str] = {
     f"POST {_BULK}": "bulk_moderation.preview",
     f"POST {_BULK}/{{id}}/apply": "bulk_moderation.apply",
     f"POST {_BULK}/{{id}}/undo": "bulk_moderation.undo",
+    "GET /api/shoal/v1/kinds": "kinds.all",
+    "GET /api/shoal/v1/kinds/{name}": "kinds.get",
+    "PUT /api/shoal/v1/kinds/{name}": "kinds.declare",
+    "GET /api/shoal/v1/kinds/{name}/posts": "member.posts_of_kind",
     "GET /api/shoal/v1/webhooks": "webhooks.all",
     "POST /api/shoal/v1/webhooks": "webhooks.create",
     "GET /api/shoal/v1/webhooks/{id}": "webhooks.get",

@@ -32,6 +32,7 @@ from shoal.admin.held_content import ApproveHeld, ListHeld, RejectHeld
 from shoal.admin.imports.files import Sources
 from shoal.admin.imports.records import ImportReport, Summary
 from shoal.admin.imports.run import import_all
+from shoal.admin.kinds import DeclareKind, IndexKind, ListKindPosts, ListKinds, ShowKind
 from shoal.admin.moderation_rules import DeleteRule, ListRules, PutRule, SetRuleState, TryRules
 from shoal.admin.report import CheckReport, Progress
 from shoal.admin.server_keys import CreateKey, DeleteKey, ListKeys, RotateKey
@@ -474,6 +475,11 @@ class AskStatus(Operation[Status]):
 _KEYS = (CreateKey, ListKeys, RotateKey, DeleteKey)
 _EXTERNAL_IDS = (ListExternalIds, LinkExternalId, UnlinkExternalId)
 _MODERATION = (
+    DeclareKind,
+    IndexKind,
+    ListKindPosts,
+    ListKinds,
+    ShowKind,
     ListRules,
     PutRule,
     SetRuleState,

@@ -98,6 +98,7 @@ class AuditVerb(StrEnum):
     SERVER_KEY_CREATED = "server_key.created"
     SERVER_KEY_ROTATED = "server_key.rotated"
     SERVER_KEY_DELETED = "server_key.deleted"
+    KIND_DECLARED = "kind.declared"
     WEBHOOK_CREATED = "webhook.created"
     WEBHOOK_UPDATED = "webhook.updated"
     WEBHOOK_PAUSED = "webhook.paused"
@@ -169,6 +170,7 @@ class TargetKind(StrEnum):
     BULK_ACTION = "bulk_action"
     SERVER_KEY = "server_key"
     WEBHOOK = "webhook"
+    KIND = "kind"
 
 
 class AuditTarget(NamedTuple):

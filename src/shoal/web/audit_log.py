@@ -93,6 +93,7 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.SERVER_KEY_CREATED: _("Server key created"),
         AuditVerb.SERVER_KEY_ROTATED: _("Server key rotated"),
         AuditVerb.SERVER_KEY_DELETED: _("Server key deleted"),
+        AuditVerb.KIND_DECLARED: _("Kind of posts declared"),
         AuditVerb.WEBHOOK_CREATED: _("Webhook created"),
         AuditVerb.WEBHOOK_UPDATED: _("Webhook changed"),
         AuditVerb.WEBHOOK_PAUSED: _("Webhook paused"),

@@ -12,10 +12,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from shoal.commands import account_deletions, external_ids, moderation, posts, server_keys
+from shoal.commands import account_deletions, external_ids, kinds, moderation, posts, server_keys
 from shoal.commands.posts import Draft
 from shoal.core.errors import Held
 from shoal.core.external_ids import ExternalId
+from shoal.core.kinds import KindDraft
 from shoal.core.model import Role
 from shoal.core.publishing import Checks
 from shoal.http.openapi import document_of, name_of
@@ -153,6 +154,7 @@ class Cast:
         self._made("/api/v1/push/subscription", subscription=wish, data={"policy": "none"})
         left = shoal.join("left")
         writes = shoal.network.writes
+        shoal.run(kinds.declare(writes, KindDraft(name="dawn", schema={"type": "object"}, title="")))
         self.key = shoal.run(server_keys.create(writes, "shop", ("server", "server:webhooks"))).secret
         made = shoal.json("POST", "/api/shoal/v1/webhooks", self.key, json={"url": "https://127.0.0.1:1/hook"})
         shoal.json("POST", f"/api/shoal/v1/webhooks/{made['id']}/test", self.key)

@@ -334,6 +334,10 @@ class Extras(msgspec.Struct, omit_defaults=True):
     data: msgspec.Raw | UnsetType = UNSET
     data_bytes: int | UnsetType = UNSET
     """The size of `data` in bytes, if `data` is omitted."""
+    kind: str | UnsetType = UNSET
+    """The name of the kind whose schema `data` matches; absent for none."""
+    kind_version: int | UnsetType = UNSET
+    """The version of the kind with which `data` was checked last."""
     place: Place | None = None
     license: License | UnsetType = UNSET
     """The license of the attachments, as an SPDX identifier; absent if all rights are reserved."""
@@ -343,6 +347,25 @@ class Extras(msgspec.Struct, omit_defaults=True):
     shared_by: SharedBy | UnsetType = UNSET
     ranking: Ranking | UnsetType = UNSET
     """Present in a ranked feed if an explanation was requested."""
+
+
+class PreviewCard(msgspec.Struct, kw_only=True):
+    """The link of a status of a kind, with a title and a picture, for clients that do not know the kind."""
+
+    url: str
+    title: str
+    description: str = ""
+    type: str = "link"
+    author_name: str = ""
+    author_url: str = ""
+    provider_name: str = ""
+    provider_url: str = ""
+    html: str = ""
+    width: int = 0
+    height: int = 0
+    image: str | None
+    embed_url: str = ""
+    blurhash: str | None = None
 
 
 class StatusContent(msgspec.Struct, kw_only=True):
@@ -368,7 +391,8 @@ class StatusContent(msgspec.Struct, kw_only=True):
     in_reply_to_id: str | None = None
     in_reply_to_account_id: str | None = None
     emojis: list[Any] = []
-    card: None = None
+    card: PreviewCard | None = None
+    """Present on a status of a kind whose data has a link."""
     quote: None = None
     quotes_count: int = 0
     shoal: Extras | UnsetType = UNSET
