@@ -17,6 +17,7 @@ from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import NewerNeeded
 from shoal.core.external_ids import ExternalId, ExternalLink
+from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
 from shoal.core.kinds import PostKind
@@ -187,6 +188,8 @@ INDEXED = AssocType(
 )  # post of a kind -> list of the index of its kind (an id made of the list's name)
 INDEX_OF = AssocType(162, "index_of", inverse=161, positional=True, counted=False, versioned=True)
 KINDS = AssocType(160, "kinds")  # `EVERYBODY` -> kind
+OWNS_FEED = AssocType(165, "owns_feed")  # member, or `EVERYBODY` -> named feed
+FOLLOWS_FEED = AssocType(166, "follows_feed")  # member -> named feed, which may be deleted
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: entry or IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
@@ -421,6 +424,11 @@ def import_key(shard: int, source: str) -> Key:
     return Key(shard, "import", source)
 
 
+def feed_key(name: str) -> Key:
+    """Return the key that leads from the name of a feed of the server to the feed."""
+    return Key(shard_of(EVERYBODY), "feed", name)
+
+
 def moderation_rules_key() -> Key:
     return Key(shard_of(EVERYBODY), "moderation_rules", "")
 
@@ -477,6 +485,7 @@ AnyNode = (
     | WebhookLog
     | HeldContent
     | PostKind
+    | NamedFeed
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -80,6 +80,7 @@ NOUNS = {
     "webhooks": "webhook",
     "held": "held",
     "moderation_rules": "rule",
+    "v1/feeds": "feed",
     "bulk_actions": "bulk",
 }
 """Object type of the id in a path, by the words before it; the first match applies, the default is account."""
@@ -136,6 +137,10 @@ class Cast:
         self._make("network", "/api/v1/admin/ip_blocks", ip="198.51.100.0/24", severity="no_access", expires_in=3600)
         self._make("rule", "/api/shoal/v1/admin/moderation_rules", name="Boats", words=["boat"])
         self._made("/api/shoal/v1/admin/moderation_rules/dry_run", days=1)
+        parts = [{"from": "everybody"}, {"from": "tag", "tag": "dawn"}]
+        self._make("feed", "/api/shoal/v1/admin/feeds", name="all", declaration={"sources": parts})
+        best = {"sources": parts, "order": {"by": "expression", "expression": "likes + 1"}}
+        self._made("/api/shoal/v1/admin/feeds", name="best", declaration=best)
         self._make("bulk", "/api/shoal/v1/admin/bulk_actions", action="hide", words=["lighthouse"])
         self._made("/api/v1/markers", home={"last_read_id": status["id"]})
         self._made(f"/api/v1/lists/{self.things['list']}/accounts", account_ids=[self._id("ann")])

@@ -328,6 +328,37 @@ class Ranking(msgspec.Struct):
     """The rule that moved the status: `photos`, `author`, `tag`, `source`, `exploration`."""
 
 
+class FeedContribution(msgspec.Struct):
+    """A summand of the score of a status in a named feed."""
+
+    name: str
+    """A term of a recipe, or a summand of the feed's expression as written."""
+    contribution: float
+
+
+class FeedGroup(msgspec.Struct):
+    """The statuses that a status represents in an aggregated feed."""
+
+    count: int
+    """Number of statuses, with the shown one."""
+    status_ids: list[str]
+    """Ids of the others, best first, at most 10."""
+
+
+class FeedExplanation(msgspec.Struct):
+    """Why a status is in a named feed, and at its position. The contributions, added in their order, are the score."""
+
+    sources: list[str]
+    """The sources of the feed that have the status, such as `tag bread`."""
+    score: float | None
+    """The score in a ranked feed; null in a feed in the order of time."""
+    contributions: list[FeedContribution]
+    places_lost: int
+    """The number of positions that the status lost to diversity; negative if it gained positions."""
+    group: FeedGroup | None
+    """The statuses that it represents in an aggregated feed; null in any other feed."""
+
+
 class Extras(msgspec.Struct, omit_defaults=True):
     """Properties of a status that Mastodon does not have."""
 
@@ -347,6 +378,8 @@ class Extras(msgspec.Struct, omit_defaults=True):
     shared_by: SharedBy | UnsetType = UNSET
     ranking: Ranking | UnsetType = UNSET
     """Present in a ranked feed if an explanation was requested."""
+    explanation: FeedExplanation | UnsetType = UNSET
+    """Present in a named feed."""
 
 
 class PreviewCard(msgspec.Struct, kw_only=True):
