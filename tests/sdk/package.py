@@ -53,6 +53,12 @@ def build(folder: Path) -> None:
         node("scripts/compile.mjs")
 
 
+def bundle(target: Path, entry: Path | str, *options: str) -> Path:
+    """Bundle a module for browsers."""
+    node("node_modules/esbuild/bin/esbuild", entry, "--bundle", "--minify", f"--outfile={target}", *options)
+    return target
+
+
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Print nothing."""

@@ -9,15 +9,9 @@ from pathlib import Path
 from tests.api.in_memory_network import picture
 from tests.engines.chromium import browser, window
 from tests.sdk.conftest import Product
-from tests.sdk.package import SDK, node, site
+from tests.sdk.package import SDK, bundle, node, site
 
 MAX_CORE_BYTES = 15 * 1024
-
-
-def bundle(target: Path, entry: Path | str, *options: str) -> Path:
-    """Bundle a module for browsers."""
-    node("node_modules/esbuild/bin/esbuild", entry, "--bundle", "--minify", f"--outfile={target}", *options)
-    return target
 
 
 def test_typescript_sources_and_tests_have_no_type_errors() -> None:
