@@ -429,7 +429,7 @@ CORS_PATHS = (
 _ORIGIN = (b"access-control-allow-origin", b"*")
 _EXPOSE = (
     b"access-control-expose-headers",
-    b"Link, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id",
+    b"Link, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id, Retry-After",
 )
 _PREFLIGHT = (
     _ORIGIN,

@@ -5,12 +5,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from shoal.core.licenses import License
+
+
+class CustomEmoji(msgspec.Struct, kw_only=True):
+    """A custom emoji of this server."""
+
+    shortcode: str
+    url: str
+    static_url: str
+    visible_in_picker: bool
+    category: str | None
 
 
 class Size(msgspec.Struct):
@@ -199,7 +207,7 @@ class Account(msgspec.Struct, kw_only=True):
     group: bool = False
     hide_collections: bool = False
     last_status_at: None = None
-    emojis: list[Any] = []
+    emojis: list[CustomEmoji] = []
     roles: list[AccountRole] = []
     limited: bool | UnsetType = UNSET
     """True for a silenced account; absent for any other account."""
@@ -423,7 +431,7 @@ class StatusContent(msgspec.Struct, kw_only=True):
     application: StatusApplication | None = None
     in_reply_to_id: str | None = None
     in_reply_to_account_id: str | None = None
-    emojis: list[Any] = []
+    emojis: list[CustomEmoji] = []
     card: PreviewCard | None = None
     """Present on a status of a kind whose data has a link."""
     quote: None = None
@@ -448,7 +456,7 @@ class Poll(msgspec.Struct, kw_only=True):
     votes_count: int
     voters_count: int | None
     options: list[PollOption]
-    emojis: list[Any] = []
+    emojis: list[CustomEmoji] = []
     voted: bool | UnsetType = UNSET
     own_votes: list[int] | UnsetType = UNSET
 
@@ -575,7 +583,7 @@ class StatusEdit(msgspec.Struct, kw_only=True):
     account: Account
     media_attachments: list[MediaAttachment]
     poll: PollEdit | UnsetType = UNSET
-    emojis: list[Any] = []
+    emojis: list[CustomEmoji] = []
 
 
 class Relationship(msgspec.Struct, kw_only=True):
