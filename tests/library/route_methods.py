@@ -63,6 +63,7 @@ METHODS: dict[str, str] = {
     "POST /api/shoal/v1/members/by-external-id/{issuer}/{id}/link": "external_ids.link",
     "POST /api/shoal/v1/members/by-external-id": "external_ids.upsert",
     "GET /api/shoal/v1/members/{id}": "external_ids.of",
+    "GET /api/shoal/v1/by-external-id/{kind}/{issuer}/{id}": "external_ids.find",
     f"GET {_RULES}": "moderation_rules.all",
     f"GET {_RULES}/{{id}}": "moderation_rules.all",
     f"POST {_RULES}": "moderation_rules.create",
