@@ -28,7 +28,7 @@ from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.model import ImportProgress, Member, Visibility
 from shoal.graph.schema import decode_node
 from tests.async_runner import in_loop
-from tests.engines import dynamodb, postgres
+from tests.engines import dynamodb, mariadb, postgres
 
 ISSUER = "https://old.example"
 MAP = """
@@ -161,6 +161,10 @@ async def source_of(kind: str, folder: Path, tables: Tables, owner: object) -> s
         return sqlite_source(folder / "old.db", tables)
     if kind == "folder":
         return folder_source(folder / "old", tables)
+    if kind == "mariadb":
+        url = mariadb.database()
+        fill(url.replace("mysql://", "mysql+pymysql://"), tables)
+        return url
     url = await postgres.database(owner)
     fill(url.replace("postgresql://", "postgresql+psycopg://"), tables)
     return url
@@ -189,7 +193,7 @@ def reasons(report: ImportReport) -> set[tuple[str, str]]:
     return {(kind, reason) for kind, found in report.counts.items() for reason in found.refused}
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "folder", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", "folder", "postgresql", "mariadb"])
 @in_loop
 async def test_database_import_keeps_ids_texts_times_and_relations_of_each_source(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -393,7 +397,7 @@ async def test_database_import_resolves_comments_on_comments_of_any_depth(tmp_pa
         ),
         (
             "[members]\ntable = 'a'\nfields = { id = 'id', name = {} }",
-            "members.fields.name: expected either column or value",
+            "members.fields.name: expected one of column, columns and value",
         ),
         (
             "[members]\ntable = 'a'\nfields = { id = 'id', name = { column = 'a', zone = 'UTC' } }",

@@ -115,6 +115,8 @@ class FieldMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The source of a field: a column with conversions, or a constant."""
 
     column: str = ""
+    columns: tuple[str, ...] = ()
+    """Columns of a text, joined by spaces, instead of one column."""
     value: str | int | float | bool | None = None
     """A constant, instead of a column."""
     default: str | int | float | bool | None = None
@@ -164,7 +166,7 @@ class Section(msgspec.Struct, frozen=True):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        named = (spec.column for spec in self.fields.values() if spec.column)
+        named = (column for spec in self.fields.values() for column in (spec.column, *spec.columns) if column)
         # The rows of media are found by their post, so their order only serves to list them equally each time.
         return tuple(dict.fromkeys((*named, *self.order)))
 
@@ -322,11 +324,11 @@ def _field(kind: str, name: str, given: object, where: str) -> FieldMap:
         spec = msgspec.convert(given, FieldMap)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{where}: {error}") from error
-    if bool(spec.column) == (spec.value is not None):
-        raise InvalidInput(f"{where}: expected either column or value")
+    if [bool(spec.column), bool(spec.columns), spec.value is not None].count(True) != 1:
+        raise InvalidInput(f"{where}: expected one of column, columns and value")
     type_ = KINDS[kind][name]
-    allowed = {"time": ("time", "zone"), "tags": ("split",), "text": ("html",), "id": ("ids",)}.get(type_, ())
-    for option in ("time", "zone", "split", "html", "ids"):
+    allowed = {"time": ("time", "zone"), "tags": ("split",), "text": ("columns", "html"), "id": ("ids",)}.get(type_, ())
+    for option in ("columns", "time", "zone", "split", "html", "ids"):
         if option in given and option not in allowed:
             raise InvalidInput(f"{where}.{option}: not for this field, which is of the type {type_}")
     if spec.ids and name != "post":
@@ -357,6 +359,8 @@ def as_id(value: object) -> str:
 
 def _converted(kind: str, name: str, spec: FieldMap, row: Row) -> Any:
     raw = row.get(spec.column) if spec.column else spec.value
+    if spec.columns:
+        raw = " ".join(filter(None, (_text(row.get(column), FieldMap()).strip() for column in spec.columns)))
     value = spec.default if raw is None or (raw == "" and spec.default is not None) else raw
     type_ = KINDS[kind][name]
     try:
@@ -367,7 +371,8 @@ def _converted(kind: str, name: str, spec: FieldMap, row: Row) -> Any:
             value = spec.values.get(text, spec.values.get("*"))
         return _CONVERSIONS[type_](value, spec)
     except (ShoalError, ValueError, OverflowError) as error:
-        source = f"{name} (column {spec.column})" if spec.column else name
+        columns = ", ".join(filter(None, (spec.column, *spec.columns)))
+        source = f"{name} (column {columns})" if columns else name
         reason = str(error) if isinstance(error, InvalidInput) else "invalid value"
         raise RowError(Rejected(f"{source}: {reason}", repr(raw)[:_SHOWN])) from None
 
