@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import sqlite3
+import ssl
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,6 +20,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
@@ -28,7 +32,7 @@ from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.model import ImportProgress, Member, Visibility
 from shoal.graph.schema import decode_node
 from tests.async_runner import in_loop
-from tests.engines import dynamodb, mariadb, postgres
+from tests.engines import certificates, dynamodb, mariadb, postgres
 
 ISSUER = "https://old.example"
 MAP = """
@@ -509,3 +513,104 @@ def test_time_of_a_row_is_read_in_its_format_unit_and_zone(spec: Mapping[str, An
 def test_packed_position_has_the_same_types_and_values_when_unpacked() -> None:
     values = [1, "x", 1.5, Decimal("1.50"), UUID(int=5), datetime(2020, 1, 2, tzinfo=UTC), date(2020, 1, 2), b"\0\xff"]
     assert unpack(pack(values)) == values
+
+
+def png(color: str) -> bytes:
+    data = BytesIO()
+    Image.new("RGB", (40, 30), color).save(data, "PNG")
+    return data.getvalue()
+
+
+def with_media(fields: str) -> str:
+    return MAP + f'[media]\ntable = "photos"\nfields = {{ id = "id", post = "article_id", {fields} }}\n'
+
+
+def photos(*names: str, article_id: int = 7) -> Tables:
+    found = [
+        {"id": at, "article_id": article_id, "place": name, "words": f"Photo {at}"} for at, name in enumerate(names)
+    ]
+    return rows() | {"photos": found}
+
+
+@in_loop
+async def test_database_import_attaches_files_of_its_folder_and_rejects_all_others(tmp_path: Path) -> None:
+    folder = tmp_path / "media"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(png("teal"))
+    (folder / "b.png").write_bytes(b"no picture")
+    (folder / "big.png").write_bytes(bytes(3_000_000))
+    (tmp_path / "secret.png").write_bytes(png("navy"))
+    (folder / "link.png").symlink_to(tmp_path / "secret.png")
+    source = sqlite_source(
+        tmp_path / "old.db", photos("a.png", "b.png", "big.png", "../secret.png", "link.png", "lost.png", "", ".")
+    )
+    text = with_media('path = "place", description = "words"')
+    async with Shoal.open(f"sqlite:///{tmp_path}/new.db", max_upload_bytes=2_000_000) as shoal:
+        planned = await run(shoal, source, text, media=folder, dry_run=True)
+        report = await run(shoal, source, text, media=folder)
+        assert report.counts["media"].taken == 1
+        assert {reason: found.count for reason, found in report.counts["media"].refused.items()} == {
+            "the type of this file is not supported: use JPEG, PNG, GIF, WebP, AVIF or HEIC": 1,
+            "path: at most 2000000 bytes": 1,
+            "path: outside the folder of --media": 2,
+            "path: no such file": 2,
+            "path: empty": 1,
+        }
+        # A dry run does not decode files.
+        assert planned.counts["media"].taken == 2
+        entry = await shoal.visitor.read(await shoal.external_ids.find("posts", ISSUER, "7"))
+        assert [media.description for media in entry.media] == ["Photo 0"]
+        assert [media.id for media in entry.media] == [await shoal.external_ids.find("media", ISSUER, "0")]
+        again = await run(shoal, source, text, media=folder, full=True)
+        assert again.counts["media"].taken == 0
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_database_import_without_media_folder_rejects_media_and_keeps_posts(tmp_path: Path) -> None:
+    source = sqlite_source(tmp_path / "old.db", photos("a.png"))
+    async with Shoal.open("memory://") as shoal:
+        report = await run(shoal, source, with_media('path = "place"'))
+        assert list(report.counts["media"].refused) == ["path: name the folder of the files by --media"]
+        assert numbers(report)["posts"] == (3, 0, 4)
+
+
+@in_loop
+async def test_database_import_fetches_urls_only_if_asked_and_only_from_allowed_networks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = certificates.trusted().signed("media")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.trusted().certificate))
+    body = png("teal")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = (await reader.readuntil(b"\r\n\r\n")).split()[1]
+        status = b"200 OK" if path == b"/a.png" else b"404 Not Found"
+        writer.write(b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (status, len(body)) + body)
+        await writer.drain()
+        writer.close()
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(made.certificate, made.key)
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+        base = f"https://localhost:{server.sockets[0].getsockname()[1]}"
+        source = sqlite_source(tmp_path / "old.db", photos(f"{base}/a.png", f"{base}/b.png", "http://localhost/a.png"))
+        text = with_media('url = "place"')
+        for options, taken, refused in (
+            ({}, 0, {"url: not fetched without --fetch-media"}),
+            ({"fetch": True, "dry_run": True}, 3, set()),
+            (
+                {"fetch": True},
+                0,
+                {"url: the host has no public address, nor one in an allowed network", "url: expected an https URL"},
+            ),
+            (
+                {"fetch": True, "networks": ("127.0.0.0/8",)},
+                1,
+                {"url: the server returned the status 404", "url: expected an https URL"},
+            ),
+        ):
+            async with Shoal.open("memory://") as shoal:
+                report = await run(shoal, source, text, **options)
+                assert report.counts["media"].taken == taken
+                assert set(report.counts["media"].refused) == refused

@@ -323,7 +323,7 @@ class MappedImport:
                 self._summary["follows"].taken += 1
             else:
                 follower, followee = ends[fields["follower"]], ends[fields["followee"]]
-                moment = _spread(fields.get("created_at", 0), follower, followee)
+                moment = _spread(fields.get("created_at", 0), fields["follower"], fields["followee"])
                 by_follower.setdefault(follower, {}).setdefault(followee, moment)
         jobs = [
             FollowJob(follower, *map(list, zip(*part, strict=True)))
@@ -572,7 +572,7 @@ class MappedImport:
                 )
             else:
                 member = members[fields["member"]]
-                moment = _spread(fields.get("created_at", 0), member, target)
+                moment = _spread(fields.get("created_at", 0), fields["member"], fields["post"])
                 by_member.setdefault(member, {}).setdefault(target, moment)
         jobs = [(member, part) for member, liked in by_member.items() for part in _parts(_distinct(liked))]
 
