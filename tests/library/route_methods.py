@@ -81,6 +81,7 @@ METHODS: dict[str, str] = {
     "POST /api/shoal/v1/admin/feeds": "server_feeds.create",
     "PUT /api/shoal/v1/admin/feeds/{name}": "server_feeds.update",
     "DELETE /api/shoal/v1/admin/feeds/{name}": "server_feeds.delete",
+    "GET /api/shoal/v1/by-external-id/{kind}/{issuer}/{id}": "external_ids.find",
     f"GET {_RULES}": "moderation_rules.all",
     f"GET {_RULES}/{{id}}": "moderation_rules.all",
     f"POST {_RULES}": "moderation_rules.create",

@@ -26,6 +26,7 @@ from shoal.admin.blocklists import Blocklists
 from shoal.admin.bulk_moderation import ApplyBulk, ListBulk, PreviewBulk, ShowBulk, UndoBulk
 from shoal.admin.consistency.check import check, check_sampled
 from shoal.admin.contract import AnyNetwork, Operation, member_named
+from shoal.admin.database_imports.run import ImportMapped
 from shoal.admin.events import ReadEvents
 from shoal.admin.external_ids import LinkExternalId, ListExternalIds, UnlinkExternalId
 from shoal.admin.feeds import FeedShown, ReplayOptions, ReplayReport, SuggestionsShown
@@ -503,6 +504,7 @@ AnyOperation = reduce(
     or_,
     {
         ImportArchive,
+        ImportMapped,
         ListAudit,
         ExportAudit,
         ReadEvents,

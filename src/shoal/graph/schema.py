@@ -16,7 +16,7 @@ from shoal.core.bulk_moderation import BulkAction
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import NewerNeeded
-from shoal.core.external_ids import ExternalId, ExternalLink
+from shoal.core.external_ids import ExternalId, ExternalKind, ExternalLink, ExternalObject
 from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
@@ -26,6 +26,7 @@ from shoal.core.model import (
     Album,
     App,
     AuthorizationCode,
+    ImportProgress,
     Media,
     Member,
     MemberList,
@@ -372,6 +373,20 @@ def external_id_key(external: ExternalId) -> Key:
     return Key(place(digest).shard, "external_id", digest)
 
 
+def external_object_key(kind: ExternalKind, external: ExternalId) -> Key:
+    """Return the key of the external id of an object. It is on the first shard of a data source.
+
+    The keys of a batch of objects are thus on at most 64 shards, and take as few commits.
+    """
+    digest = external.digest
+    return Key(place(digest).a * SHARDS_PER_SOURCE, "external_object", f"{kind}:{digest}")
+
+
+def import_progress_key(issuer: str) -> Key:
+    """Return the key of the progress of mapped imports from a product."""
+    return Key(shard_of(EVERYBODY), "import_progress", ExternalId(issuer, "").digest)
+
+
 def used_jwt_key(jwt: ExternalId) -> Key:
     """Return the key that makes a JWT single-use. `jwt` has its issuer and its claim `jti`."""
     digest = jwt.digest
@@ -472,6 +487,8 @@ AnyNode = (
     | Token
     | ProductToken
     | ExternalLink
+    | ExternalObject
+    | ImportProgress
     | AuthorizationCode
     | FeedPreferences
     | SeenPosts
