@@ -26,6 +26,7 @@ from shoal.commands import (
     feeds,
     held_content,
     invitations,
+    kinds,
     members,
     moderation,
     moderation_rules,
@@ -49,6 +50,7 @@ from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
 from shoal.core.events import ProfileChanged
 from shoal.core.external_ids import ExternalId
 from shoal.core.ids import shard_of
+from shoal.core.kinds import KindDraft
 from shoal.core.model import App, Member, Role
 from shoal.core.moderation_rules import Conditions, RuleDraft, RuleState
 from shoal.core.publishing import Candidate, Checks, Decision, HeldContent
@@ -544,6 +546,11 @@ CASES: dict[AuditVerb, Case] = {
     ),
     AuditVerb.SERVER_KEY_DELETED: doing(
         lambda it: server_keys.delete(it.writes, "shop"), create_key, kind=TargetKind.SERVER_KEY
+    ),
+    AuditVerb.KIND_DECLARED: doing(
+        lambda it: kinds.declare(it.writes, KindDraft(name="recipe", schema={"type": "object"})),
+        kind=TargetKind.KIND,
+        anew=True,
     ),
     AuditVerb.FEED_CREATED: doing(lambda it: feeds.create_for_server(it.writes, "all", FEED), kind=TargetKind.FEED),
     AuditVerb.FEED_CHANGED: doing(

@@ -435,6 +435,26 @@ def test_cli_moderation_commands_on_store_of_running_server_hold_and_hide_posts(
         eventually_true(lambda: is_shown(first))
 
 
+def test_kind_command_declares_lists_and_shows_kinds(shoal: Shoal, tmp_path: Path) -> None:
+    file = tmp_path / "recipe.toml"
+    file.write_text('name = "recipe"\n[schema]\ntype = "object"\nrequired = ["title"]\n')
+    assert told(shoal("kind", "declare", str(file))) == "recipe: version 1\n"
+    (tmp_path / "recipe.json").write_text('{"name": "recipe", "schema": {"type": "object"}}')
+    assert told(shoal("kind", "declare", str(tmp_path / "recipe.json"))) == "recipe: version 2\n"
+    refused = shoal("kind", "declare", str(file))
+    assert (refused.returncode, "data.title: is now required" in refused.stderr) == (1, True)
+    indexed = {"name": "recipe", "schema": {"type": "object", "properties": {"minutes": {"type": "number"}}}}
+    (tmp_path / "run.json").write_text(json.dumps({**indexed, "name": "run", "index": {"minutes": "number"}}))
+    assert told(shoal("kind", "declare", str(tmp_path / "run.json"))) == "run: version 1\n"
+    assert told(shoal("kind", "list")) == "name\tversion\tindexed\tbeing built\nrecipe\t2\t-\t-\nrun\t1\tminutes\t-\n"
+    assert told(shoal("kind", "posts", "run", "--filter", "minutes=1..2")) == ""
+    assert "'hours' has no index" in shoal("kind", "posts", "run", "--filter", "hours=1").stderr
+    assert "must be PATH=VALUE" in shoal("kind", "posts", "run", "--filter", "minutes").stderr
+    assert told(shoal("kind", "reindex", "run")) == "indexing the posts of run\n"
+    assert json.loads(told(shoal("kind", "show", "recipe")))["schema"] == {"type": "object"}
+    assert "there is no kind" in shoal("kind", "show", "listing").stderr
+
+
 def test_cli_feeds_commands_create_change_and_delete_feeds_of_running_server(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     declared = {"sources": [{"from": "everybody"}], "order": {"by": "expression", "expression": "likes"}}
@@ -570,6 +590,7 @@ def test_cli_commands_are_all_tested_with_server_unless_they_need_none() -> None
         "audit",
         "events",
         "key",
+        "kind",
         "webhooks",  # in tests/webhooks
         "held",  # in tests/moderation
         "moderation",

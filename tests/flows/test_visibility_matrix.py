@@ -34,6 +34,7 @@ from shoal.queries.context import Renewed
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.catchup import catch_up
 from shoal.queries.hydration import Entry, hydrate, profiles_by_id
+from shoal.queries.kinds import posts_page
 from shoal.queries.named_feeds import feed as named_feeds
 from shoal.queries.public_timelines import TagQuery
 from tests.async_runner import in_loop
@@ -288,6 +289,24 @@ async def near_the_harbour(scene: Scene, viewer: str) -> set[Cell]:
     return await _ids(page.entries, scene)
 
 
+async def posts_of_a_kind(scene: Scene, viewer: str) -> set[Cell]:
+    kind = await scene.shoal.kinds.get("note")
+    page = await posts_page(scene.network.reads, scene.id_of(viewer), kind, (), EVERYTHING)
+    return await _ids(page.entries, scene)
+
+
+async def posts_with_a_property(scene: Scene, viewer: str) -> set[Cell]:
+    kind = await scene.shoal.kinds.get("note")
+    page = await posts_page(scene.network.reads, scene.id_of(viewer), kind, kind.filters({"mood": "calm"}), EVERYTHING)
+    return await _ids(page.entries, scene)
+
+
+async def posts_of_a_kind_by_the_author(scene: Scene, viewer: str) -> set[Cell]:
+    kind, author = await scene.shoal.kinds.get("note"), scene.people["author"].id
+    page = await posts_page(scene.network.reads, scene.id_of(viewer), kind, (), EVERYTHING, author_id=author)
+    return await _ids(page.entries, scene)
+
+
 async def trending_posts(scene: Scene, viewer: str) -> set[Cell]:
     """Return trending posts after every permitted member has liked every post."""
     for handle in scene.people.values():
@@ -399,6 +418,9 @@ SURFACES: dict[Surface, Callable[[str], Table]] = {
     feed_of_followees: lambda kind: FOLLOWED,
     offered_examples: lambda kind: PUBLIC_LISTS if kind == "tagged" else NOBODYS,
     near_the_harbour: _public_table,
+    posts_of_a_kind: _public_table,
+    posts_with_a_property: _public_table,
+    posts_of_a_kind_by_the_author: lambda kind: ASKED,
     trending_posts: lambda kind: NOBODYS if kind in ("comment", "hidden", "waiting") else PUBLIC_LISTS,
     shares_at_home: lambda kind: SHARE_HOME if kind == "shared" else NOBODYS,
     shares_on_profiles: lambda kind: SHARE_LISTED if kind == "shared" else NOBODYS,
@@ -501,7 +523,7 @@ def test_visibility_matrix_tables_cover_all_viewers_kinds_and_surfaces() -> None
         RANKED,
     ):
         assert set(table) == set(VIEWERS)
-    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 25 * 13 * 4 * 9
+    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 28 * 13 * 4 * 9
 
 
 # Viewers who get the author as a suggestion: members without a relationship, block or mute.

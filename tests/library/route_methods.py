@@ -5,6 +5,7 @@ from __future__ import annotations
 from shoal.library.external_ids import ExternalIds
 from shoal.library.filters import OwnFilters
 from shoal.library.handle import Handle, Visitor
+from shoal.library.kinds import Kinds
 from shoal.library.lists import OwnLists
 from shoal.library.media import OwnAlbums
 from shoal.library.moderation import Moderation, NetworkBlocklists, OwnHeld
@@ -36,6 +37,7 @@ SURFACES: dict[str, type] = {
     "moderation_rules": ModerationRules,
     "bulk_moderation": BulkModeration,
     "webhooks": Webhooks,
+    "kinds": Kinds,
     "server_feeds": ServerFeeds,
     "feeds": OwnFeeds,
 }
@@ -81,6 +83,7 @@ METHODS: dict[str, str] = {
     "POST /api/shoal/v1/admin/feeds": "server_feeds.create",
     "PUT /api/shoal/v1/admin/feeds/{name}": "server_feeds.update",
     "DELETE /api/shoal/v1/admin/feeds/{name}": "server_feeds.delete",
+    "GET /api/shoal/v1/by-external-id/{kind}/{issuer}/{id}": "external_ids.find",
     f"GET {_RULES}": "moderation_rules.all",
     f"GET {_RULES}/{{id}}": "moderation_rules.all",
     f"POST {_RULES}": "moderation_rules.create",
@@ -93,6 +96,10 @@ METHODS: dict[str, str] = {
     f"POST {_BULK}": "bulk_moderation.preview",
     f"POST {_BULK}/{{id}}/apply": "bulk_moderation.apply",
     f"POST {_BULK}/{{id}}/undo": "bulk_moderation.undo",
+    "GET /api/shoal/v1/kinds": "kinds.all",
+    "GET /api/shoal/v1/kinds/{name}": "kinds.get",
+    "PUT /api/shoal/v1/kinds/{name}": "kinds.declare",
+    "GET /api/shoal/v1/kinds/{name}/posts": "member.posts_of_kind",
     "GET /api/shoal/v1/webhooks": "webhooks.all",
     "POST /api/shoal/v1/webhooks": "webhooks.create",
     "GET /api/shoal/v1/webhooks/{id}": "webhooks.get",

@@ -132,6 +132,9 @@ FOR_PROGRAMS = (
     r"The event log .*again later|filter: at most X characters .*|after: (X )?is not the `next` of a page.*",
     # Errors of moderation rules and bulk actions, whose forms offer the values.
     r"(action|likeness|like_removed): .*|there is no moderation rule X|a bulk action has at most .*",
+    # Errors of kinds of posts, which only programs declare and use.
+    r"(schema|kind|filter|index|pairs): .*|there are X kinds already.*|there is no kind X|X: X|at most X bytes \(got X\)",
+    r"X: (the schema has no property|a path has at most|the property) X.*",
     # Errors of commands: no page blocks words.
     r"a word must have .*|X is not blocked",
 )

@@ -26,6 +26,7 @@ from shoal.admin.blocklists import Blocklists
 from shoal.admin.bulk_moderation import ApplyBulk, ListBulk, PreviewBulk, ShowBulk, UndoBulk
 from shoal.admin.consistency.check import check, check_sampled
 from shoal.admin.contract import AnyNetwork, Operation, member_named
+from shoal.admin.database_imports.run import ImportMapped
 from shoal.admin.events import ReadEvents
 from shoal.admin.external_ids import LinkExternalId, ListExternalIds, UnlinkExternalId
 from shoal.admin.feeds import FeedShown, ReplayOptions, ReplayReport, SuggestionsShown
@@ -33,6 +34,7 @@ from shoal.admin.held_content import ApproveHeld, ListHeld, RejectHeld
 from shoal.admin.imports.files import Sources
 from shoal.admin.imports.records import ImportReport, Summary
 from shoal.admin.imports.run import import_all
+from shoal.admin.kinds import DeclareKind, IndexKind, ListKindPosts, ListKinds, ShowKind
 from shoal.admin.moderation_rules import DeleteRule, ListRules, PutRule, SetRuleState, TryRules
 from shoal.admin.named_feeds import DeleteFeed, ListFeeds, PutFeed, ReplayFeed, ShowNamedFeed, TryFeed
 from shoal.admin.report import CheckReport, Progress
@@ -476,6 +478,11 @@ class AskStatus(Operation[Status]):
 _KEYS = (CreateKey, ListKeys, RotateKey, DeleteKey)
 _EXTERNAL_IDS = (ListExternalIds, LinkExternalId, UnlinkExternalId)
 _MODERATION = (
+    DeclareKind,
+    IndexKind,
+    ListKindPosts,
+    ListKinds,
+    ShowKind,
     ListRules,
     PutRule,
     SetRuleState,
@@ -497,6 +504,7 @@ AnyOperation = reduce(
     or_,
     {
         ImportArchive,
+        ImportMapped,
         ListAudit,
         ExportAudit,
         ReadEvents,

@@ -32,6 +32,7 @@ PURPOSES = {
     "Products": {
         "key": "Create, list, rotate and delete the server keys of other products.",
         "events": "Follow the event log of the network.",
+        "kind": "Declare kinds of posts with data of their own.",
         "webhooks": "Send events to the URLs of other products.",
     },
     "Moderation": {

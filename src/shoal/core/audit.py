@@ -98,6 +98,7 @@ class AuditVerb(StrEnum):
     SERVER_KEY_CREATED = "server_key.created"
     SERVER_KEY_ROTATED = "server_key.rotated"
     SERVER_KEY_DELETED = "server_key.deleted"
+    KIND_DECLARED = "kind.declared"
     FEED_CREATED = "feed.created"
     FEED_CHANGED = "feed.changed"
     FEED_DELETED = "feed.deleted"
@@ -173,6 +174,7 @@ class TargetKind(StrEnum):
     SERVER_KEY = "server_key"
     FEED = "feed"
     WEBHOOK = "webhook"
+    KIND = "kind"
 
 
 class AuditTarget(NamedTuple):

@@ -19,6 +19,7 @@ from shoal.graph.access import access_member
 from shoal.library.acting import AnyMember, AnyPost, resolve
 from shoal.library.external_ids import ExternalIds
 from shoal.library.handle import Handle, Visitor
+from shoal.library.kinds import Kinds
 from shoal.library.moderation import Moderation, NetworkBlocklists
 from shoal.library.moderation_rules import BulkModeration, ModerationRules
 from shoal.library.named_feeds import ServerFeeds
@@ -45,6 +46,7 @@ class Shoal:
         self.moderation = Moderation(network)
         self.moderation_rules = ModerationRules(network)
         self.bulk_moderation = BulkModeration(network)
+        self.kinds = Kinds(network)
         self.server_keys = ServerKeys(network)
         self.external_ids = ExternalIds(network)
         self.webhooks = Webhooks(network)

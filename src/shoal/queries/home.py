@@ -40,7 +40,7 @@ from shoal.graph.schema import (
 )
 from shoal.queries import lists
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Row, ViewerState, prefetch_shown
+from shoal.queries.hydration import Entry, Row, RowFilter, ViewerState, prefetch_shown
 from shoal.queries.pagination import Sources, pull, read_by_page
 from shoal.queries.pipeline import (
     NO_CONTENT_FILTERS,
@@ -73,11 +73,14 @@ class _HomeSettings(NamedTuple):
 _PLAIN = _HomeSettings(set(), frozenset())
 
 
-async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
+async def page(
+    reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True, admits: RowFilter | None = None
+) -> Page:
     """Return a page of the viewer's home timeline.
 
     A timeline that is not materialized is rebuilt first. `next` is None only at the end of the timeline. Without
-    `direct`, direct messages are excluded: Mastodon clients expect them, the web app shows them as conversations.
+    `direct`, direct messages are excluded: Mastodon clients expect them, the web app shows them as conversations. `admits`
+    selects the posts and shares of the page, before anything else of them is read.
     """
     with one_request():
         opening = await _opened(reads, viewer, cursor)
@@ -95,7 +98,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True
             else NO_CONTENT_FILTERS
         )
         skeleton = partial(materialized, reads, viewer, opening=opening)
-        folds = _folds(reads, viewer, skeleton, settings, direct=direct)
+        folds = _folds(reads, viewer, skeleton, settings, direct=direct, admits=admits)
         return await read_folded(folds, cursor, content_filters)
 
 
@@ -112,9 +115,18 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool 
     )
 
 
-def _folds(reads: Reads, viewer: int, skeleton: Skeleton, settings: _HomeSettings, *, direct: bool = True) -> Folds:
+def _folds(
+    reads: Reads,
+    viewer: int,
+    skeleton: Skeleton,
+    settings: _HomeSettings,
+    *,
+    direct: bool = True,
+    admits: RowFilter | None = None,
+) -> Folds:
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
-        return _belonging(seen, viewer, rows, settings)
+        found = _belonging(seen, viewer, rows, settings)
+        return found if admits is None else list(filter(admits, found))
 
     return folds_of(reads, viewer, skeleton, keep, direct=direct, tags=settings.tags)
 

@@ -21,6 +21,7 @@ from shoal.core.email import EmailToken
 from shoal.core.external_ids import ExternalLink
 from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.ids import shard_of
+from shoal.core.kinds import PostKind
 from shoal.core.model import (
     HALFWAY,
     AccountDeletion,
@@ -58,6 +59,7 @@ from shoal.graph.schema import (
     EXTERNAL_IDS,
     HOLDS,
     IN_THREAD,
+    KINDS,
     LOGGED_IN,
     OWNS,
     OWNS_ALBUM,
@@ -113,6 +115,7 @@ LISTED = (
     QUEUED,
     SERVER_KEYS,
     WEBHOOKS,
+    KINDS,
     EXTERNAL_IDS,
     BULK_ACTIONS,
     ATTACHED,
@@ -140,6 +143,7 @@ _OF_NETWORK: dict[type[AnyNode], AssocType] = {
     NameBlock: BLOCKS_NAME,
     BulkAction: BULK_ACTIONS,
     Webhook: WEBHOOKS,
+    PostKind: KINDS,
 }
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -248,7 +252,9 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield node.member_id, EXPIRING.number, node.id
         case App() | ExternalLink():
             yield from _of_products(node)
-        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | Webhook() | BulkAction():
+        case (
+            EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | Webhook() | BulkAction() | PostKind()
+        ):
             yield EVERYBODY, _OF_NETWORK[type(node)].number, node.id
 
 

@@ -5,12 +5,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from shoal.core.licenses import License
+
+
+class CustomEmoji(msgspec.Struct, kw_only=True):
+    """A custom emoji of this server."""
+
+    shortcode: str
+    url: str
+    static_url: str
+    visible_in_picker: bool
+    category: str | None
 
 
 class Size(msgspec.Struct):
@@ -199,7 +207,7 @@ class Account(msgspec.Struct, kw_only=True):
     group: bool = False
     hide_collections: bool = False
     last_status_at: None = None
-    emojis: list[Any] = []
+    emojis: list[CustomEmoji] = []
     roles: list[AccountRole] = []
     limited: bool | UnsetType = UNSET
     """True for a silenced account; absent for any other account."""
@@ -365,6 +373,10 @@ class Extras(msgspec.Struct, omit_defaults=True):
     data: msgspec.Raw | UnsetType = UNSET
     data_bytes: int | UnsetType = UNSET
     """The size of `data` in bytes, if `data` is omitted."""
+    kind: str | UnsetType = UNSET
+    """The name of the kind whose schema `data` matches; absent for none."""
+    kind_version: int | UnsetType = UNSET
+    """The version of the kind with which `data` was checked last."""
     place: Place | None = None
     license: License | UnsetType = UNSET
     """The license of the attachments, as an SPDX identifier; absent if all rights are reserved."""
@@ -376,6 +388,25 @@ class Extras(msgspec.Struct, omit_defaults=True):
     """Present in a ranked feed if an explanation was requested."""
     explanation: FeedExplanation | UnsetType = UNSET
     """Present in a named feed."""
+
+
+class PreviewCard(msgspec.Struct, kw_only=True):
+    """The link of a status of a kind, with a title and a picture, for clients that do not know the kind."""
+
+    url: str
+    title: str
+    description: str = ""
+    type: str = "link"
+    author_name: str = ""
+    author_url: str = ""
+    provider_name: str = ""
+    provider_url: str = ""
+    html: str = ""
+    width: int = 0
+    height: int = 0
+    image: str | None
+    embed_url: str = ""
+    blurhash: str | None = None
 
 
 class StatusContent(msgspec.Struct, kw_only=True):
@@ -400,8 +431,9 @@ class StatusContent(msgspec.Struct, kw_only=True):
     application: StatusApplication | None = None
     in_reply_to_id: str | None = None
     in_reply_to_account_id: str | None = None
-    emojis: list[Any] = []
-    card: None = None
+    emojis: list[CustomEmoji] = []
+    card: PreviewCard | None = None
+    """Present on a status of a kind whose data has a link."""
     quote: None = None
     quotes_count: int = 0
     shoal: Extras | UnsetType = UNSET
@@ -424,7 +456,7 @@ class Poll(msgspec.Struct, kw_only=True):
     votes_count: int
     voters_count: int | None
     options: list[PollOption]
-    emojis: list[Any] = []
+    emojis: list[CustomEmoji] = []
     voted: bool | UnsetType = UNSET
     own_votes: list[int] | UnsetType = UNSET
 
@@ -551,7 +583,7 @@ class StatusEdit(msgspec.Struct, kw_only=True):
     account: Account
     media_attachments: list[MediaAttachment]
     poll: PollEdit | UnsetType = UNSET
-    emojis: list[Any] = []
+    emojis: list[CustomEmoji] = []
 
 
 class Relationship(msgspec.Struct, kw_only=True):
