@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from shoal.core.errors import NotFound
-from shoal.core.feeds.declarations import MAX_FEEDS_OF_MEMBER, MAX_FEEDS_OF_SERVER, FeedDeclaration, NamedFeed
+from shoal.core.feeds.declarations import (
+    MAX_FEEDS_OF_MEMBER,
+    MAX_FEEDS_OF_SERVER,
+    FeedDeclaration,
+    Filters,
+    NamedFeed,
+    OfKind,
+)
 from shoal.core.ids import MAX_ID
+from shoal.core.kind_index import Filter
+from shoal.core.kinds import PostKind
 from shoal.core.model import Member
 from shoal.graph.access import objects_of, relations
 from shoal.graph.contract import Cursor, Reader, find_object
+from shoal.graph.kinds import find_kind
 from shoal.graph.schema import EVERYBODY, FOLLOWS_FEED, OWNS_FEED, feed_key
 
 
@@ -55,6 +66,47 @@ async def contained_feeds(
         except NotFound:
             continue
     return found
+
+
+class KindSelection(NamedTuple):
+    """The posts of a kind that a source selects."""
+
+    lists: list[str]
+    """Names of the lists that contain them."""
+    filters: tuple[Filter, ...]
+
+
+async def kind_selection(graph: Reader, source: OfKind) -> KindSelection:
+    """Return what a source selects. Raises `NotFound` for an unknown kind, and the errors of `PostKind.lists`."""
+    kind = await _kind(graph, source.kind)
+    filters = kind.filters(_given(source.where))
+    return KindSelection(kind.lists(filters), filters)
+
+
+async def field_filters(graph: Reader, filters: Filters) -> tuple[Filter, ...]:
+    """Return the filters by fields. Raises `NotFound` for an unknown kind, and `InvalidInput` for a path without an index."""
+    kinds = [await _kind(graph, name) for name in filters.kinds]
+    return kinds[0].filters(_given(filters.fields)) if filters.fields else ()
+
+
+async def check_kinds(graph: Reader, declared: FeedDeclaration) -> None:
+    """Raise the errors of `kind_selection` and `field_filters` for a declaration."""
+    for source in declared.sources:
+        if isinstance(source, OfKind):
+            await kind_selection(graph, source)
+    await field_filters(graph, declared.filters)
+
+
+async def _kind(graph: Reader, name: str) -> PostKind:
+    kind = await find_kind(graph, name)
+    if kind is None:
+        raise NotFound(f"there is no kind {name!r}")
+    return kind
+
+
+def _given(fields: Mapping[str, object]) -> dict[str, object]:
+    """Return several values as a list, because `PostKind.filters` takes a tuple for a range."""
+    return {path: list(value) if isinstance(value, tuple) else value for path, value in fields.items()}
 
 
 async def feeds_of(graph: Reader, owner_id: int) -> list[NamedFeed]:

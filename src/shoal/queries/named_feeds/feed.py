@@ -128,7 +128,7 @@ async def by_time(
         return FeedPage([])
     seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
     content_filters = await content_filters_of(reads.graph, viewer, FilterContext.HOME)
-    admits = admission(declared.filters, reads.tags.clock())
+    admits = await admission(reads, declared.filters)
     masks: dict[int, int] = {}
 
     async def skeleton(at: Cursor) -> list[int]:
@@ -157,7 +157,7 @@ async def rank(
     sources = await open_sources(reads, viewer, declared, contained, pulled=pulled)
     seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
     rows = await seen.look(await newest_of_each(sources))
-    found = belonging(seen, rows, sources, admission(declared.filters, reads.tags.clock()), ranked=True)
+    found = belonging(seen, rows, sources, await admission(reads, declared.filters), ranked=True)
     best = await ranked(reads, viewer, declared, values, seen, found, sources)
     posts = [each.row[1] for each in best.found]
     order, most = list(range(len(posts))), MOST_POSITIONS
