@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shoal.core.errors import NotFound
@@ -17,8 +17,7 @@ from shoal.core.feeds.declarations import (
 from shoal.core.ids import MAX_ID
 from shoal.core.kind_index import Filter
 from shoal.core.kinds import PostKind
-from shoal.core.model import Member
-from shoal.graph.access import objects_of, relations
+from shoal.graph.access import members_by_id, objects_of, relations
 from shoal.graph.contract import Cursor, Reader, find_object
 from shoal.graph.kinds import find_kind
 from shoal.graph.schema import EVERYBODY, FOLLOWS_FEED, OWNS_FEED, feed_key
@@ -40,19 +39,26 @@ async def feed_called(graph: Reader, reference: str) -> NamedFeed:
 async def readable_feed(graph: Reader, viewer: int | None, reference: str) -> NamedFeed:
     """Return a feed that the viewer may read: one of the server, their own, or a shared one. Raises `NotFound` for any other."""
     feed = await feed_called(graph, reference)
-    if await _may_read(graph, viewer, feed):
+    if await _readable(graph, viewer, (feed,)):
         return feed
     raise NotFound(f"there is no feed {reference[:60]!r}")
 
 
-async def _may_read(graph: Reader, viewer: int | None, feed: NamedFeed) -> bool:
-    if not feed.owner_id or feed.owner_id == viewer:
-        return True
-    if viewer is None or not feed.shared:
-        return False
-    owner = await find_object(graph, Member, feed.owner_id)
-    relation = (await relations(graph, viewer, (feed.owner_id,)))[feed.owner_id]
-    return owner is not None and not owner.suspended and not relation.severed
+async def _readable(graph: Reader, viewer: int | None, feeds: Sequence[NamedFeed]) -> list[NamedFeed]:
+    """Return the feeds that the viewer may read; two reads if other members own some of them."""
+    owners = {feed.owner_id for feed in feeds if feed.shared} - {0, viewer}
+    members = await members_by_id(graph, list(owners)) if owners else {}
+    related = await relations(graph, viewer, owners) if owners else {}
+
+    def may_read(feed: NamedFeed) -> bool:
+        if not feed.owner_id or feed.owner_id == viewer:
+            return True
+        owner = members.get(feed.owner_id)
+        if viewer is None or not feed.shared or owner is None:
+            return False
+        return not owner.suspended and not related[feed.owner_id].severed
+
+    return [feed for feed in feeds if may_read(feed)]
 
 
 async def contained_feeds(
@@ -120,5 +126,4 @@ async def followed_feeds(graph: Reader, member_id: int) -> list[NamedFeed]:
     """Return the feeds that a member follows and may still read, in the order of following."""
     cursor = Cursor(limit=2 * MAX_FEEDS_OF_MEMBER, oldest_first=True)
     listed = await graph.assoc_range(member_id, FOLLOWS_FEED, cursor)
-    found = await objects_of(graph, NamedFeed, [assoc.id2 for assoc in listed])
-    return [feed for feed in found if await _may_read(graph, member_id, feed)]
+    return await _readable(graph, member_id, await objects_of(graph, NamedFeed, [assoc.id2 for assoc in listed]))
