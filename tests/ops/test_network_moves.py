@@ -277,4 +277,5 @@ async def test_network_move_to_several_stores_keeps_external_ids_where_lookups_f
         await move_network(here, there, nothing)
     async with Shoal.open(stores, media=media) as shoal:
         for number in range(20):
-            assert await shoal.external_ids.member("https://shop.example", str(number))
+            member = await shoal.external_ids.member("https://shop.example", str(number))
+            assert member.name == f"member{number}"
