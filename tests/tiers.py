@@ -45,7 +45,7 @@ DEEP = {
     "tests/cli/test_demo.py::test_demo_creation_interrupted_by_signal": "interrupts the demo with each signal",
     "tests/cli/test_demo.py::test_demo_folder_keeps_its_network_without_fresh_option": "makes two demo networks",
     "tests/cli/test_demo.py::test_demo_same_seed_creates_same_network_and_other": "makes three demo networks",
-    "tests/clients/test_generated_clients.py": "generate and run two client libraries; schemathesis checks their document",
+    "tests/clients/test_generated_clients.py": "generates and runs a client library; schemathesis checks its document",
     "tests/clients/test_toot.py": "each test starts several toot processes; Mastodon.py covers these calls",
     "tests/contracts/test_association_ranks.py::test_graph_assoc_ranks_match_plain_list_after_random_changes[dynamodb": (
         "random changes of each kind of list"

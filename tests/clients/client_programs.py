@@ -11,7 +11,6 @@ import pytest
 _BIN = Path(sys.executable).parent
 _MASTO = Path(__file__).resolve().parent / "masto"
 _OIDC = Path(__file__).resolve().parent / "oidc"
-_TYPESCRIPT = Path(__file__).resolve().parent / "typescript"
 
 
 def toot_command() -> list[str]:
@@ -34,12 +33,6 @@ def oidc_command() -> list[str]:
 def python_generator() -> str:
     """Return the command that generates Python clients from an OpenAPI document."""
     return _there(_BIN / "openapi-python-client", "openapi-python-client")
-
-
-def typescript_tools() -> tuple[str, Path]:
-    """Return the command of Node and the directory of packages that generate and compile TypeScript clients."""
-    _there(_TYPESCRIPT / "node_modules" / "openapi-typescript", "openapi-typescript")
-    return _there(_BIN / "node", "Node"), _TYPESCRIPT / "node_modules"
 
 
 def _there(path: Path, name: str) -> str:

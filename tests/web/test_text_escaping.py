@@ -100,6 +100,7 @@ NOT_TEXT = {
     "ScheduledPost": {"refused"},
     "HeldContent": {"files", "visibility"},
     "EmailToken": {"address"},
+    "ImportProgress": {"positions"},
     "PostKind": {"building", "image", "index", "link", "name", "pairs", "schema", "title"},  # written by admins
     "StoredRules": {"rules"},  # written by admins; see test_moderation_rules.py
     "BulkAction": {"query", "verb", "actor_name"},

@@ -44,6 +44,7 @@ PURPOSES = {
     },
     "Content": {
         "feed": "Show the feed of a member, and explain its order.",
+        "feeds": "Manage the named feeds of the server.",
         "suggestions": "Show the follow suggestions of a member, and explain them.",
         "rank": "Evaluate another recipe for the ranked feed.",
         "tags": "Show the tag cloud, and deny or merge tags.",

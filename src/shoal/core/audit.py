@@ -99,6 +99,9 @@ class AuditVerb(StrEnum):
     SERVER_KEY_ROTATED = "server_key.rotated"
     SERVER_KEY_DELETED = "server_key.deleted"
     KIND_DECLARED = "kind.declared"
+    FEED_CREATED = "feed.created"
+    FEED_CHANGED = "feed.changed"
+    FEED_DELETED = "feed.deleted"
     WEBHOOK_CREATED = "webhook.created"
     WEBHOOK_UPDATED = "webhook.updated"
     WEBHOOK_PAUSED = "webhook.paused"
@@ -169,6 +172,7 @@ class TargetKind(StrEnum):
     RULE = "rule"
     BULK_ACTION = "bulk_action"
     SERVER_KEY = "server_key"
+    FEED = "feed"
     WEBHOOK = "webhook"
     KIND = "kind"
 

@@ -302,6 +302,19 @@ class Post(Node, frozen=True, tag="post"):
         return self.visibility is Visibility.PUBLIC and not answers_another
 
 
+class ImportPosition(msgspec.Struct, frozen=True):
+    """How far a section of a mapped import has come. `values` are those of its order columns, as pairs of type and text."""
+
+    values: tuple[tuple[str, str], ...]
+    finished: bool = False
+
+
+class ImportProgress(Node, frozen=True, tag="import_progress"):
+    """The progress of the mapped imports from one product: a position for each section, by its digest."""
+
+    positions: dict[str, ImportPosition] = {}
+
+
 class Revision(Node, frozen=True, tag="revision"):
     """The former content of an edited post."""
 

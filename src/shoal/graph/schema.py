@@ -16,7 +16,8 @@ from shoal.core.bulk_moderation import BulkAction
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import NewerNeeded
-from shoal.core.external_ids import ExternalId, ExternalLink
+from shoal.core.external_ids import ExternalId, ExternalKind, ExternalLink, ExternalObject
+from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
 from shoal.core.kinds import PostKind
@@ -25,6 +26,7 @@ from shoal.core.model import (
     Album,
     App,
     AuthorizationCode,
+    ImportProgress,
     Media,
     Member,
     MemberList,
@@ -187,6 +189,8 @@ INDEXED = AssocType(
 )  # post of a kind -> list of the index of its kind (an id made of the list's name)
 INDEX_OF = AssocType(162, "index_of", inverse=161, positional=True, counted=False, versioned=True)
 KINDS = AssocType(160, "kinds")  # `EVERYBODY` -> kind
+OWNS_FEED = AssocType(165, "owns_feed")  # member, or `EVERYBODY` -> named feed
+FOLLOWS_FEED = AssocType(166, "follows_feed")  # member -> named feed, which may be deleted
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: entry or IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
@@ -369,6 +373,20 @@ def external_id_key(external: ExternalId) -> Key:
     return Key(place(digest).shard, "external_id", digest)
 
 
+def external_object_key(kind: ExternalKind, external: ExternalId) -> Key:
+    """Return the key of the external id of an object. It is on the first shard of a data source.
+
+    The keys of a batch of objects are thus on at most 64 shards, and take as few commits.
+    """
+    digest = external.digest
+    return Key(place(digest).a * SHARDS_PER_SOURCE, "external_object", f"{kind}:{digest}")
+
+
+def import_progress_key(issuer: str) -> Key:
+    """Return the key of the progress of mapped imports from a product."""
+    return Key(shard_of(EVERYBODY), "import_progress", ExternalId(issuer, "").digest)
+
+
 def used_jwt_key(jwt: ExternalId) -> Key:
     """Return the key that makes a JWT single-use. `jwt` has its issuer and its claim `jti`."""
     digest = jwt.digest
@@ -421,6 +439,11 @@ def import_key(shard: int, source: str) -> Key:
     return Key(shard, "import", source)
 
 
+def feed_key(name: str) -> Key:
+    """Return the key that leads from the name of a feed of the server to the feed."""
+    return Key(shard_of(EVERYBODY), "feed", name)
+
+
 def moderation_rules_key() -> Key:
     return Key(shard_of(EVERYBODY), "moderation_rules", "")
 
@@ -464,6 +487,8 @@ AnyNode = (
     | Token
     | ProductToken
     | ExternalLink
+    | ExternalObject
+    | ImportProgress
     | AuthorizationCode
     | FeedPreferences
     | SeenPosts
@@ -477,6 +502,7 @@ AnyNode = (
     | WebhookLog
     | HeldContent
     | PostKind
+    | NamedFeed
 )
 
 _encoder = msgspec.msgpack.Encoder()

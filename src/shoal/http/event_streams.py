@@ -204,6 +204,9 @@ class EventStream(Response):
             await cancel(watching)
 
     async def _tell(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        # A client whose connection ends before the first event continues from here. Without a blank line, because Mastodon.py
+        # rejects a message that has only an id.
+        await write(b"id: %b\n" % self._connection.start.encode())
         async with aclosing(self._streams.attended(self._connection, self._check)) as attended:
             async for received in attended:
                 await write(await self._lines(received) if received else b":thump\n")

@@ -110,8 +110,11 @@ def _plain(info: inspect.Type, of: Callable[[inspect.Type], Schema]) -> Schema:
     if isinstance(info, LISTS):
         return {"type": "array", "items": of(info.item_type), **_lengths(info, "minItems", "maxItems")}
     if isinstance(info, inspect.DictType):
-        values = {} if isinstance(info.value_type, inspect.AnyType) else {"additionalProperties": of(info.value_type)}
-        return {"type": "object", **values, **_lengths(info, "minProperties", "maxProperties")}
+        return {
+            "type": "object",
+            "additionalProperties": of(info.value_type),
+            **_lengths(info, "minProperties", "maxProperties"),
+        }
     return _scalar(info)
 
 

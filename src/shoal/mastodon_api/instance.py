@@ -23,7 +23,6 @@ from shoal.mastodon_api.context import AppContext, Context, Router
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.instance import (
     Activity,
-    CustomEmoji,
     ExtendedDescription,
     InstanceV1,
     InstanceV2,
@@ -34,7 +33,7 @@ from shoal.mastodon_api.entities.instance import (
     WebFingerLink,
 )
 from shoal.mastodon_api.entities.moderation import Rule, rules_of
-from shoal.mastodon_api.entities.statuses import Account
+from shoal.mastodon_api.entities.statuses import Account, CustomEmoji
 from shoal.queries.hydration import profiles_by_id
 from shoal.settings import Settings
 
@@ -83,7 +82,7 @@ async def languages(_context: Context, _params: None) -> list[Language]:
     return LANGUAGES
 
 
-@router.get("/api/v1/instance/peers", answer=list[Any], stub=True, what="Return an empty list: there is no federation.")
+@router.get("/api/v1/instance/peers", answer=list[str], stub=True, what="Return an empty list: there is no federation.")
 @router.get(
     "/api/v1/instance/domain_blocks", answer=list[Any], stub=True, what="Return an empty list: no server is blocked."
 )
@@ -105,7 +104,7 @@ async def languages(_context: Context, _params: None) -> list[Language]:
     "/api/v1/domain_blocks",
     auth="user",
     scope="read:blocks",
-    answer=list[Any],
+    answer=list[str],
     stub=True,
     what="Return an empty list: there are no other servers to block.",
 )

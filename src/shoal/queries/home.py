@@ -97,7 +97,7 @@ async def page(
             if counts[OWNS_FILTER]
             else NO_CONTENT_FILTERS
         )
-        skeleton = partial(_materialised, reads, viewer, opening=opening)
+        skeleton = partial(materialized, reads, viewer, opening=opening)
         folds = _folds(reads, viewer, skeleton, settings, direct=direct, admits=admits)
         return await read_folded(folds, cursor, content_filters)
 
@@ -135,7 +135,7 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
     """Return the entries among `ids` that are in the viewer's home timeline now, as `page` would show them, in that order."""
     with one_request():
         settings = await _settings_of(reads.graph, viewer)
-        folds = _folds(reads, viewer, partial(_materialised, reads, viewer), settings)
+        folds = _folds(reads, viewer, partial(materialized, reads, viewer), settings)
         rows = _belonging(folds.seen, viewer, await folds.seen.look(ids), settings)
         if not rows:
             return []
@@ -146,14 +146,19 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
 async def newest(reads: Reads, viewer: int, limit: int) -> list[int]:
     """Return the ids of the newest entries in the viewer's home timeline, without checking visibility."""
     with one_request():
-        return await _materialised(reads, viewer, Cursor(limit=limit))
+        return await materialized(reads, viewer, Cursor(limit=limit))
 
 
 async def pulled(reads: Reads, viewer: int, limit: int) -> list[int]:
     """Return the ids that `newest` would return, by pull alone. No timeline is rebuilt or counted as used."""
     with one_request():
-        sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
-        return await pull(reads.graph, sources, Cursor(limit=limit))
+        return await pulled_at(reads, viewer, Cursor(limit=limit))
+
+
+async def pulled_at(reads: Reads, viewer: int, at: Cursor) -> list[int]:
+    """Return the ids that `materialized` would return, by pull alone."""
+    sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
+    return await pull(reads.graph, sources, at)
 
 
 async def at_positions(reads: Reads, viewer: int, first: int, last: int) -> list[Entry]:
@@ -257,7 +262,8 @@ async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Openi
     return opening
 
 
-async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
+async def materialized(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
+    """Return the ids of entries that may be in the viewer's home timeline, without checking visibility and follows."""
     if opening is None or opening.at != at:
         # Read the marks of high fan-out sources before the timeline: a source loses its mark only after its unpushed entries have
         # been merged into the timelines.

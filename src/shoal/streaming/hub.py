@@ -134,6 +134,8 @@ class Connection:
     capacity: int
     since: int
     """The number of the first update to offer."""
+    start: Position = Position("")  # noqa: RUF009  # an immutable string
+    """The position before this update, from which a client can resume that has received no update."""
     session: int = 0
     """The id of the token of the connection; 0 for none."""
     sources: set[int] = field(default_factory=set)
@@ -301,7 +303,9 @@ class Hub:
         """
         replay = await self._caught_up()
         since = replay.next if after is None else replay.after(after)
-        connection = Connection(viewer, to, self._capacity, replay.next if since is None else since, session)
+        start = self._at if after is None or since is None else after
+        number = replay.next if since is None else since
+        connection = Connection(viewer, to, self._capacity, number, start, session)
         if since is None:
             connection.miss(self._at)
         self._matching.join(connection)

@@ -20,7 +20,14 @@ def test_cors_headers_are_sent_on_responses_and_errors(path: str) -> None:
     headers = ask(make_app(), "GET", path, headers={"Origin": "https://phanpy.test"}).headers
     assert headers["access-control-allow-origin"] == "*"
     exposed = {name.strip() for name in headers["access-control-expose-headers"].split(",")}
-    assert exposed == {"Link", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"}
+    assert exposed == {
+        "Link",
+        "X-RateLimit-Limit",
+        "X-RateLimit-Remaining",
+        "X-RateLimit-Reset",
+        "X-Request-Id",
+        "Retry-After",
+    }
 
 
 @pytest.mark.parametrize(

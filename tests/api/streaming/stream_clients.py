@@ -46,6 +46,8 @@ class Ear:
         self.answer = answer
         self.events: list[Heard] = []
         self.comments: list[str] = []
+        self.start = ""
+        """The position at which the stream starts."""
         self.ended = False
 
     async def listen(self) -> None:
@@ -56,6 +58,7 @@ class Ear:
             elif line:
                 name, _, value = line.partition(": ")
                 fields[name] = value
+                self.start = self.start or fields.get("id", "")
             else:
                 self.events.append(Heard(fields["event"], fields["data"], fields["id"]))
                 fields = {}

@@ -441,6 +441,25 @@ async def test_event_stream_is_closed_immediately_on_server_shutdown() -> None:
 
 
 @in_loop
+async def test_event_stream_starts_with_position_from_which_it_resumes() -> None:
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        async with server.ear(ann, "user") as ear:
+            start = await _start(ear)
+        await server.post(ann, "missed")
+        async with server.ear(ann, "user", start) as ear:
+            await ear.hears("+missed")
+
+
+async def _start(ear: Ear) -> str:
+    async def found() -> bool:
+        return bool(ear.start)
+
+    await eventually(found, True)
+    return ear.start
+
+
+@in_loop
 async def test_event_stream_with_unknown_last_event_id_sends_refresh() -> None:
     async with stream_server() as server:
         ann = await server.join("ann")

@@ -19,6 +19,7 @@ from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock
 from shoal.core.bulk_moderation import BulkAction
 from shoal.core.email import EmailToken
 from shoal.core.external_ids import ExternalLink
+from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.ids import shard_of
 from shoal.core.kinds import PostKind
 from shoal.core.model import (
@@ -62,6 +63,7 @@ from shoal.graph.schema import (
     LOGGED_IN,
     OWNS,
     OWNS_ALBUM,
+    OWNS_FEED,
     OWNS_INVITATION,
     POSTED,
     POSTED_RESTRICTED,
@@ -103,6 +105,7 @@ LISTED = (
     IN_THREAD,
     OWNS,
     OWNS_ALBUM,
+    OWNS_FEED,
     OWNS_INVITATION,
     REVISED,
     LOGGED_IN,
@@ -131,6 +134,7 @@ _OWNED: dict[type[AnyNode], AssocType] = {
     Album: OWNS_ALBUM,
     Invitation: OWNS_INVITATION,
     HeldContent: HOLDS,
+    NamedFeed: OWNS_FEED,
 }
 _OF_NETWORK: dict[type[AnyNode], AssocType] = {
     EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
@@ -237,7 +241,7 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield node.author_id, POSTED.number, node.id
             yield node.author_id, SHARES.number, node.post_id
             yield from _listings(node)
-        case Media() | ScheduledPost() | Album() | Invitation() | HeldContent():
+        case Media() | ScheduledPost() | Album() | Invitation() | HeldContent() | NamedFeed():
             yield from _owned(node)
         case Revision():
             yield node.post_id, REVISED.number, node.id
@@ -254,8 +258,9 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield EVERYBODY, _OF_NETWORK[type(node)].number, node.id
 
 
-def _owned(node: Media | ScheduledPost | Album | Invitation | HeldContent) -> Iterator[Triple]:
-    yield node.owner_id, _OWNED[type(node)].number, node.id
+def _owned(node: Media | ScheduledPost | Album | Invitation | HeldContent | NamedFeed) -> Iterator[Triple]:
+    # Feeds of the server have no owner.
+    yield node.owner_id or EVERYBODY, _OWNED[type(node)].number, node.id
     if isinstance(node, HeldContent) and not node.rejected_at:
         yield node.id, QUEUED.number, EVERYBODY
 

@@ -10,16 +10,6 @@ from shoal.mastodon_api.entities.moderation import Rule
 from shoal.mastodon_api.entities.statuses import Account
 
 
-class CustomEmoji(msgspec.Struct, kw_only=True):
-    """A custom emoji of this server."""
-
-    shortcode: str
-    url: str
-    static_url: str
-    visible_in_picker: bool
-    category: str | None
-
-
 class AccountsAllowed(msgspec.Struct, kw_only=True):
     """Limits on an account."""
 
@@ -198,6 +188,13 @@ class Contact(msgspec.Struct):
     account: Account | None
 
 
+class Icon(msgspec.Struct, kw_only=True):
+    """An icon of this server, of the size `WxH`."""
+
+    src: str
+    size: str
+
+
 class InstanceV2(msgspec.Struct, kw_only=True):
     """This server in the format of API v2."""
 
@@ -208,7 +205,7 @@ class InstanceV2(msgspec.Struct, kw_only=True):
     description: str
     usage: Usage
     thumbnail: Thumbnail
-    icon: list[Any]
+    icon: list[Icon]
     languages: list[str]
     configuration: ConfigurationV2
     registrations: Registrations

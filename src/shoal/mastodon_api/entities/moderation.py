@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from shoal.core import model
@@ -37,6 +35,13 @@ class Report(msgspec.Struct, kw_only=True):
     target_account: Account
 
 
+class AdminIp(msgspec.Struct, kw_only=True):
+    """An IP address that a member used."""
+
+    ip: str
+    used_at: str
+
+
 class AdminAccount(msgspec.Struct, kw_only=True):
     """A member, as seen by moderators. IP addresses are not stored."""
 
@@ -54,7 +59,7 @@ class AdminAccount(msgspec.Struct, kw_only=True):
     account: Account
     domain: None = None
     ip: None = None
-    ips: list[Any] = []
+    ips: list[AdminIp] = []
     sensitized: bool
     invite_request: str | None
     """Why the member wants to join, if sign-ups need approval."""

@@ -5,12 +5,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from shoal.core.licenses import License
+
+
+class CustomEmoji(msgspec.Struct, kw_only=True):
+    """A custom emoji of this server."""
+
+    shortcode: str
+    url: str
+    static_url: str
+    visible_in_picker: bool
+    category: str | None
 
 
 class Size(msgspec.Struct):
@@ -199,7 +207,7 @@ class Account(msgspec.Struct, kw_only=True):
     group: bool = False
     hide_collections: bool = False
     last_status_at: None = None
-    emojis: list[Any] = []
+    emojis: list[CustomEmoji] = []
     roles: list[AccountRole] = []
     limited: bool | UnsetType = UNSET
     """True for a silenced account; absent for any other account."""
@@ -328,6 +336,37 @@ class Ranking(msgspec.Struct):
     """The rule that moved the status: `photos`, `author`, `tag`, `source`, `exploration`."""
 
 
+class FeedContribution(msgspec.Struct):
+    """A summand of the score of a status in a named feed."""
+
+    name: str
+    """A term of a recipe, or a summand of the feed's expression as written."""
+    contribution: float
+
+
+class FeedGroup(msgspec.Struct):
+    """The statuses that a status represents in an aggregated feed."""
+
+    count: int
+    """Number of statuses, with the shown one."""
+    status_ids: list[str]
+    """Ids of the others, best first, at most 10."""
+
+
+class FeedExplanation(msgspec.Struct):
+    """Why a status is in a named feed, and at its position. The contributions, added in their order, are the score."""
+
+    sources: list[str]
+    """The sources of the feed that have the status, such as `tag bread`."""
+    score: float | None
+    """The score in a ranked feed; null in a feed in the order of time."""
+    contributions: list[FeedContribution]
+    places_lost: int
+    """The number of positions that the status lost to diversity; negative if it gained positions."""
+    group: FeedGroup | None
+    """The statuses that it represents in an aggregated feed; null in any other feed."""
+
+
 class Extras(msgspec.Struct, omit_defaults=True):
     """Properties of a status that Mastodon does not have."""
 
@@ -347,6 +386,8 @@ class Extras(msgspec.Struct, omit_defaults=True):
     shared_by: SharedBy | UnsetType = UNSET
     ranking: Ranking | UnsetType = UNSET
     """Present in a ranked feed if an explanation was requested."""
+    explanation: FeedExplanation | UnsetType = UNSET
+    """Present in a named feed."""
 
 
 class PreviewCard(msgspec.Struct, kw_only=True):
@@ -390,7 +431,7 @@ class StatusContent(msgspec.Struct, kw_only=True):
     application: StatusApplication | None = None
     in_reply_to_id: str | None = None
     in_reply_to_account_id: str | None = None
-    emojis: list[Any] = []
+    emojis: list[CustomEmoji] = []
     card: PreviewCard | None = None
     """Present on a status of a kind whose data has a link."""
     quote: None = None
@@ -415,7 +456,7 @@ class Poll(msgspec.Struct, kw_only=True):
     votes_count: int
     voters_count: int | None
     options: list[PollOption]
-    emojis: list[Any] = []
+    emojis: list[CustomEmoji] = []
     voted: bool | UnsetType = UNSET
     own_votes: list[int] | UnsetType = UNSET
 
@@ -542,7 +583,7 @@ class StatusEdit(msgspec.Struct, kw_only=True):
     account: Account
     media_attachments: list[MediaAttachment]
     poll: PollEdit | UnsetType = UNSET
-    emojis: list[Any] = []
+    emojis: list[CustomEmoji] = []
 
 
 class Relationship(msgspec.Struct, kw_only=True):

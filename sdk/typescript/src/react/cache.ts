@@ -1,0 +1,79 @@
+import type { QueryClient } from "@tanstack/react-query";
+import type { Account, Relationship, Status } from "../schema.js";
+
+/** The keys of the queries. All begin with `shoal`. */
+export const keys = {
+  all: ["shoal"] as const,
+  me: ["shoal", "me"] as const,
+  feeds: ["shoal", "feed"] as const,
+  feed: (path: string, params: object) => ["shoal", "feed", path, params] as const,
+  post: (id: string) => ["shoal", "post", id] as const,
+  thread: (id: string) => ["shoal", "thread", id] as const,
+  notifications: (query: object) => ["shoal", "notifications", query] as const,
+  account: (id: string) => ["shoal", "account", id] as const,
+  relationship: (id: string) => ["shoal", "relationship", id] as const,
+};
+
+/**
+ * Replace objects in cached data. `change` returns another object, the same one, or undefined to remove it from its list. Unchanged
+ * parts keep their identity, so that only components that show a changed object render again.
+ */
+export function replaced<T>(data: T, isMatch: (value: object) => boolean, change: (value: object) => object | undefined): T {
+  function walk(value: unknown): unknown {
+    if (typeof value !== "object" || value === null) return value;
+    if (Array.isArray(value)) {
+      const found = value.map(walk).filter((item, index) => item !== undefined || value[index] === undefined);
+      return found.length === value.length && found.every((item, index) => item === value[index]) ? value : found;
+    }
+    if (isMatch(value)) return change(value);
+    let copy: Record<string, unknown> | undefined;
+    for (const [name, inner] of Object.entries(value)) {
+      const after = walk(inner);
+      if (after !== inner) (copy ??= { ...value })[name] = after;
+    }
+    // A share without its status is removed too.
+    return copy && "reblog" in copy && copy["reblog"] === undefined ? undefined : (copy ?? value);
+  }
+  return walk(data) as T;
+}
+
+const isStatus = (id: string) => (value: object) => "visibility" in value && "content" in value && (value as Status).id === id;
+
+/** Change a post in all cached feeds, threads and notifications. If `change` returns undefined, remove the post from its lists. */
+export function patchPost(client: QueryClient, id: string, change: (post: Status) => Status | undefined): void {
+  const onStatus = change as (value: object) => object | undefined;
+  for (const [key, data] of client.getQueriesData({ queryKey: keys.all })) {
+    const after = replaced(data, isStatus(id), onStatus);
+    if (after === undefined && data !== undefined) client.removeQueries({ queryKey: key, exact: true });
+    else if (after !== data) client.setQueryData(key, after);
+  }
+}
+
+/** Return a post from any cached list, so that its page shows it at once. */
+export function findPost(client: QueryClient, id: string): Status | undefined {
+  let found: Status | undefined;
+  for (const [, data] of client.getQueriesData({ queryKey: keys.all })) {
+    replaced(data, isStatus(id), (value) => (found = value as Status));
+    if (found) return found;
+  }
+  return undefined;
+}
+
+export function patchRelationship(
+  client: QueryClient,
+  id: string,
+  change: (relationship: Relationship) => Relationship,
+): void {
+  client.setQueryData<Relationship>(keys.relationship(id), (current) => current && change(current));
+}
+
+/** Return an account from any cached post. */
+export function findAccount(client: QueryClient, id: string): Account | undefined {
+  let found: Account | undefined;
+  const isAccount = (value: object) => "acct" in value && "followers_count" in value && (value as Account).id === id;
+  for (const [, data] of client.getQueriesData({ queryKey: keys.all })) {
+    replaced(data, isAccount, (value) => (found = value as Account));
+    if (found) return found;
+  }
+  return undefined;
+}

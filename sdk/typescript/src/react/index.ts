@@ -1,0 +1,10 @@
+/**
+ * React hooks on TanStack Query: feeds, posts, threads and notifications with live updates, and actions that show their effect before
+ * the server has answered.
+ *
+ * @module
+ */
+export * from "./actions.js";
+export { findPost, keys, patchPost } from "./cache.js";
+export * from "./provider.js";
+export * from "./queries.js";

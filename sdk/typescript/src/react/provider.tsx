@@ -1,0 +1,105 @@
+import { createContext, useContext, useEffect, useMemo, useRef, type ReactNode } from "react";
+import { useQueryClient, type QueryClient } from "@tanstack/react-query";
+import type { Shoal } from "../client.js";
+import { stream, type StreamEvent, type StreamName } from "../stream.js";
+import { keys, patchPost } from "./cache.js";
+
+type Listener = (event: StreamEvent) => void;
+
+/** The open streams. Components that listen to the same stream share a connection. */
+class LiveStreams {
+  readonly #open = new Map<string, { listeners: Set<Listener>; control: AbortController }>();
+
+  constructor(
+    private readonly shoal: Shoal,
+    private readonly cache: QueryClient,
+    private readonly onError: (error: unknown) => void,
+  ) {}
+
+  listen(name: StreamName, listener: Listener): () => void {
+    const key = JSON.stringify(name);
+    let found = this.#open.get(key);
+    if (!found) {
+      found = { listeners: new Set(), control: new AbortController() };
+      this.#open.set(key, found);
+      void this.#run(name, found.listeners, found.control.signal);
+    }
+    const { listeners, control } = found;
+    listeners.add(listener);
+    return () => {
+      listeners.delete(listener);
+      // A component that mounts again at once, as in React's strict mode, keeps the connection.
+      setTimeout(() => {
+        if (listeners.size > 0 || this.#open.get(key)?.control !== control) return;
+        this.#open.delete(key);
+        control.abort();
+      });
+    };
+  }
+
+  async #run(name: StreamName, listeners: Set<Listener>, signal: AbortSignal): Promise<void> {
+    try {
+      for await (const event of stream(this.shoal, name, { signal })) {
+        if (event.event === "status.update") patchPost(this.cache, event.data.id, () => event.data);
+        else if (event.event === "delete") patchPost(this.cache, event.data, () => undefined);
+        else if (event.event === "refresh") void this.cache.invalidateQueries({ queryKey: keys.all });
+        for (const listener of listeners) listener(event);
+      }
+    } catch (error) {
+      this.onError(error);
+    }
+  }
+}
+
+interface Value {
+  shoal: Shoal;
+  live: LiveStreams;
+}
+
+const ShoalContext = createContext<Value | null>(null);
+
+/** Gives a client to the hooks. Put it inside a `QueryClientProvider`. */
+export function ShoalProvider(props: {
+  client: Shoal;
+  /** Called if the server refuses a stream permanently, for example because the token was revoked. By default, it is logged. */
+  onStreamError?: (error: unknown) => void;
+  children: ReactNode;
+}): ReactNode {
+  const cache = useQueryClient();
+  const onError = useRef<(error: unknown) => void>(console.error);
+  useEffect(() => {
+    onError.current = props.onStreamError ?? console.error;
+  });
+  const value = useMemo(
+    () => ({ shoal: props.client, live: new LiveStreams(props.client, cache, (error) => onError.current(error)) }),
+    [props.client, cache],
+  );
+  return <ShoalContext.Provider value={value}>{props.children}</ShoalContext.Provider>;
+}
+
+function useValue(): Value {
+  const value = useContext(ShoalContext);
+  if (!value) throw new Error("ShoalProvider is missing above this component");
+  return value;
+}
+
+/** Return the client. */
+export function useShoal(): Shoal {
+  return useValue().shoal;
+}
+
+/**
+ * Call a function for each event of a stream; with null, for none. Edited and deleted posts change in all hooks by themselves.
+ */
+export function useStream(name: StreamName | null, listener: (event: StreamEvent) => void): void {
+  const { live } = useValue();
+  const latest = useRef(listener);
+  useEffect(() => {
+    latest.current = listener;
+  });
+  const key = JSON.stringify(name);
+  useEffect(() => {
+    const wanted = JSON.parse(key) as StreamName | null;
+    return wanted === null ? undefined : live.listen(wanted, (event) => latest.current(event));
+  }, [live, key]);
+}

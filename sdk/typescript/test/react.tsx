@@ -1,0 +1,145 @@
+// A page that uses each hook; tests/sdk/test_react.py bundles it and drives it in Chromium.
+import { StrictMode, useRef } from "react";
+import { createRoot } from "react-dom/client";
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { createShoal, type Status } from "../src/index.js";
+import {
+  accountFeed,
+  homeFeed,
+  ShoalProvider,
+  useAccount,
+  useBookmark,
+  useFeed,
+  useFollow,
+  useLike,
+  useMe,
+  useNotifications,
+  usePost,
+  usePublish,
+  useRelationship,
+  useShare,
+  useThread,
+  useUpload,
+  type Toggle,
+} from "../src/react/index.js";
+
+const text = (post: Status) => new DOMParser().parseFromString(post.content, "text/html").body.textContent;
+
+function Button({ name, on, toggle }: { name: string; on: boolean; toggle: Toggle<unknown> }) {
+  return (
+    <button aria-pressed={on} onClick={() => toggle.mutate(!on)}>
+      {name}
+    </button>
+  );
+}
+
+function Post({ post }: { post: Status }) {
+  const like = useLike(post);
+  const shown = post.reblog ?? post;
+  return (
+    <article>
+      <p>{text(shown)}</p>
+      <p className="counts">
+        {shown.favourites_count} likes, {shown.reblogs_count} shares, {shown.replies_count} comments
+      </p>
+      <Button name="Like" on={shown.favourited ?? false} toggle={like} />
+      <Button name="Share" on={shown.reblogged ?? false} toggle={useShare(post)} />
+      <Button name="Save" on={shown.bookmarked ?? false} toggle={useBookmark(post)} />
+      {like.error && <p role="alert">{like.error.message}</p>}
+    </article>
+  );
+}
+
+function Home() {
+  const feed = useFeed(homeFeed, { live: true, limit: 2 });
+  return (
+    <section aria-label="Home">
+      {feed.newPosts > 0 && <button onClick={feed.showNew}>Show {feed.newPosts} new</button>}
+      {feed.posts.map((post) => (
+        <Post key={post.id} post={post} />
+      ))}
+      {feed.hasNextPage && <button onClick={() => void feed.fetchNextPage()}>More</button>}
+    </section>
+  );
+}
+
+function Detail({ id }: { id: string }) {
+  const post = usePost(id);
+  const thread = useThread(id);
+  const publish = usePublish();
+  return (
+    <section aria-label="Post">
+      {post.data && <Post post={post.data} />}
+      {thread.data?.descendants.map((comment) => <p key={comment.id}>{text(comment)}</p>)}
+      <button onClick={() => publish.mutate({ status: "Nice!", in_reply_to_id: id })}>Comment</button>
+      <button onClick={() => publish.mutate({ status: "A post of my own" })}>Publish</button>
+    </section>
+  );
+}
+
+function Profile({ id }: { id: string }) {
+  const account = useAccount(id);
+  const relationship = useRelationship(id);
+  const follow = useFollow({ id });
+  const feed = useFeed(accountFeed(id));
+  return (
+    <section aria-label="Profile">
+      <h2>{account.data?.username}</h2>
+      <Button name="Follow" on={relationship.data?.following ?? false} toggle={follow} />
+      <p>{feed.posts.length} posts</p>
+    </section>
+  );
+}
+
+function Notifications() {
+  const { notifications } = useNotifications();
+  return (
+    <ul aria-label="Notifications">
+      {notifications.map((one) => (
+        <li key={one.id}>
+          {one.type} by {one.account.username}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Upload() {
+  const upload = useUpload();
+  const told = useRef(0);
+  if (upload.progress) told.current += 1;
+  return (
+    <section aria-label="Upload">
+      <input type="file" aria-label="File" onChange={(event) => void upload.start(event.target.files![0]!).catch(() => undefined)} />
+      {upload.media && told.current > 0 && <p>Uploaded a {upload.media.type}</p>}
+      {upload.error && <p role="alert">{upload.error.message}</p>}
+    </section>
+  );
+}
+
+export function start(url: string, token: string, other: string, post: string): void {
+  const App = () => {
+    const me = useMe();
+    if (!me.data) return null;
+    return (
+      <main>
+        <h1>{me.data.username}</h1>
+        <Home />
+        <Detail id={post} />
+        <Profile id={other} />
+        <Notifications />
+        <Upload />
+      </main>
+    );
+  };
+  const root = document.body.appendChild(document.createElement("div"));
+  createRoot(root).render(
+    <StrictMode>
+      <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false, staleTime: 60_000 } } })}>
+        <ShoalProvider client={createShoal({ url, token })}>
+          <App />
+        </ShoalProvider>
+      </QueryClientProvider>
+    </StrictMode>,
+  );
+}

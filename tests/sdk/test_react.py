@@ -1,0 +1,154 @@
+"""The React hooks, rendered in Chromium, against a served Shoal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, Route, expect
+
+from tests.api.in_memory_network import picture
+from tests.clients.server import Served, a_shoal, until
+from tests.engines.chromium import browser, window
+from tests.sdk.package import bundle, site
+
+
+class Shown(NamedTuple):
+    """A page of a member who follows another one, and the client of the other one."""
+
+    page: Page
+    other: Any
+    name: str
+    post: int
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with a_shoal(tmp_path_factory.mktemp("shoal")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("site")
+    bundle(folder / "app.js", "test/react.tsx", "--format=iife", "--global-name=app", "--jsx=automatic")
+    (folder / "index.html").write_text('<!doctype html><meta charset="utf-8"><script src="app.js" defer></script>')
+    with site(folder) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture
+def shown(served: Served, address: str, chromium: Browser) -> Iterator[Shown]:
+    ann, ben = served.join("ann"), served.join("ben")
+    reader, writer = served.client(ann.token), served.client(ben.token)
+    other = writer.me()
+    reader.account_follow(other.id)
+    posts = [writer.status_post(f"Post {number}") for number in range(3)]
+    with window(chromium) as context:
+        page = context.new_page()
+        page.goto(address)
+        page.evaluate("given => app.start(...given)", [served.url, ann.token, str(other.id), str(posts[2].id)])
+        expect(page.get_by_role("heading", name=ann.name)).to_be_visible()
+        expect(page.get_by_label("Home").get_by_role("article")).to_have_count(2)
+        yield Shown(page, writer, ann.name, posts[2].id)
+    for client in (reader, writer):
+        client.session.close()
+
+
+def article(page: Page, text: str, section: str = "Home") -> Locator:
+    return page.get_by_label(section).get_by_role("article").filter(has_text=text)
+
+
+def test_feed_reads_next_pages_and_shows_new_edited_and_deleted_posts(shown: Shown) -> None:
+    page, writer = shown.page, shown.other
+    home = page.get_by_label("Home")
+    home.get_by_role("button", name="More").click()
+    expect(home.get_by_role("article")).to_have_count(3)
+    made = writer.status_post("A new post")
+    home.get_by_role("button", name="Show 1 new").click()
+    expect(home.get_by_role("article").first).to_contain_text("A new post")
+    writer.status_update(made, "An edited post")
+    expect(home.get_by_role("article").first).to_contain_text("An edited post")
+    writer.status_delete(made)
+    expect(home.get_by_role("article")).to_have_count(3)
+
+
+def test_like_is_shown_in_all_lists_before_the_response(shown: Shown) -> None:
+    page = shown.page
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/favourite", hold)
+    in_home, in_detail = article(page, "Post 2"), article(page, "Post 2", "Post")
+    in_home.get_by_role("button", name="Like").click()
+    for one in (in_home, in_detail):
+        expect(one.get_by_role("button", name="Like", pressed=True)).to_be_visible()
+        expect(one).to_contain_text("1 likes")
+    held[0].continue_()
+    expect(in_detail).to_contain_text("1 likes")
+    until(lambda: shown.other.status(shown.post).favourites_count == 1)
+
+
+def test_failed_like_is_taken_back_with_its_reason(shown: Shown) -> None:
+    page = shown.page
+    refusal = '{"error": "The server has a break"}'
+    page.route("**/favourite", lambda route: route.fulfill(status=503, body=refusal, content_type="application/json"))
+    post = article(page, "Post 2")
+    post.get_by_role("button", name="Like").click()
+    expect(post.get_by_role("alert")).to_have_text("The server has a break")
+    expect(post.get_by_role("button", name="Like", pressed=False)).to_be_visible()
+    expect(post).to_contain_text("0 likes")
+
+
+def test_share_save_and_follow_are_kept_by_the_server(shown: Shown) -> None:
+    page = shown.page
+    post = article(page, "Post 2", "Post")
+    with page.expect_response("**/reblog"):
+        post.get_by_role("button", name="Share").click()
+    expect(post).to_contain_text("1 shares")
+    with page.expect_response("**/bookmark"):
+        post.get_by_role("button", name="Save").click()
+    expect(post.get_by_role("button", name="Save", pressed=True)).to_be_visible()
+    follow = page.get_by_label("Profile").get_by_role("button", name="Follow")
+    expect(follow).to_have_attribute("aria-pressed", "true")
+    with page.expect_response("**/unfollow"):
+        follow.click()
+    expect(follow).to_have_attribute("aria-pressed", "false")
+    assert shown.other.status(shown.post).reblogs_count == 1
+    assert shown.other.account_followers(shown.other.me().id) == []
+
+
+def test_comment_appears_in_thread_and_own_post_in_home(shown: Shown) -> None:
+    page = shown.page
+    detail = page.get_by_label("Post", exact=True)
+    detail.get_by_role("button", name="Comment").click()
+    expect(detail).to_contain_text("Nice!")
+    expect(article(page, "Post 2", "Post")).to_contain_text("1 comments")
+    detail.get_by_role("button", name="Publish").click()
+    expect(page.get_by_label("Home").get_by_role("article").first).to_contain_text("A post of my own")
+
+
+def test_notification_arrives_live(shown: Shown) -> None:
+    shown.other.account_follow(shown.other.account_search(shown.name)[0].id)
+    name = shown.other.me().username
+    expect(shown.page.get_by_label("Notifications").get_by_role("listitem").first).to_have_text(f"follow by {name}")
+
+
+def test_upload_hook_reports_progress_and_errors(shown: Shown, tmp_path: Path) -> None:
+    (tmp_path / "sand.png").write_bytes(picture(64, 40))
+    (tmp_path / "note.txt").write_text("no picture")
+    upload = shown.page.get_by_label("Upload")
+    upload.get_by_label("File").set_input_files(tmp_path / "sand.png")
+    expect(upload).to_contain_text("Uploaded a image")
+    upload.get_by_label("File").set_input_files(tmp_path / "note.txt")
+    expect(upload.get_by_role("alert")).to_be_visible()
