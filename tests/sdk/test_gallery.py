@@ -130,7 +130,7 @@ def test_member_shares_photo_and_logs_out(gallery: Gallery, context: BrowserCont
     expect(page.get_by_role("button", name="Log in")).to_be_visible()
 
 
-@pytest.mark.parametrize(("width", "height"), [(1_280, 900), pytest.param(390, 844, marks=pytest.mark.deep)])
+@pytest.mark.parametrize(("width", "height"), [(1_280, 900), (390, 844)])
 def test_gallery_pages_are_accessible_and_fit_window(
     gallery: Gallery, chromium: Browser, width: int, height: int
 ) -> None:
