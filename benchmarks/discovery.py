@@ -14,6 +14,7 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import uvloop
@@ -23,6 +24,8 @@ from benchmarks.stores import Ints, build, ids_of, numbered, post_id, power_law,
 from shoal import Shoal
 from shoal.app import process
 from shoal.commands import reactions
+from shoal.core.feeds.expressions import TERMS, contributions, parse
+from shoal.core.feeds.expressions import scores as expression_scores
 from shoal.core.ranking import terms
 from shoal.core.ranking.recipes import BALANCED
 from shoal.core.ranking.terms import CandidateFacts
@@ -34,6 +37,11 @@ _CANDIDATES = 1_000
 _LIKES = 10
 """Number of likes of each friend."""
 _DEADLINE = 60.0
+_EXPRESSION_CANDIDATES = 1_500
+_EXPRESSION = (
+    "5 * exp(-age_hours / $half_life) + log(1 + likes + 2 * shares) + if(follows_author, 2, 0) - if(has(tags, 'ads'), 10, 0)"
+    " + min(media_count, 4) / 2 + 3 * clamp(author_interest + tag_interest, -1, 1) + if(language == 'de' and not reply, 1, 0)"
+)
 
 
 def matrix(report: Report, calls: int) -> None:
@@ -55,6 +63,35 @@ def matrix(report: Report, calls: int) -> None:
         spread(scored).median * 1e3,
         "ms",
         raw=spread(plain).median * 1e3,
+    )
+
+
+def expression(report: Report, calls: int) -> None:
+    """Score candidates by an expression of a named feed, and explain them. Measures processor time."""
+    rng = np.random.default_rng(1)
+    columns: dict[str, Any] = {}
+    for name, type_ in TERMS.items():
+        if type_ == "tags":
+            columns[name] = [("bread", "cake")] * _EXPRESSION_CANDIDATES
+        elif type_ == "text":
+            columns[name] = np.array(["de"] * _EXPRESSION_CANDIDATES)
+        else:
+            values = rng.random(_EXPRESSION_CANDIDATES) * 10
+            columns[name] = values if type_ == "number" else values > 5
+    parsed = parse(_EXPRESSION, {"half_life": "number"})
+    ids = np.arange(_EXPRESSION_CANDIDATES)
+    times = []
+    for _ in range(calls):
+        began = time.process_time()
+        contributed = contributions(parsed, columns, {"half_life": 24.0}, _EXPRESSION_CANDIDATES)
+        order = terms.best_first(expression_scores(contributed), ids)
+        explained = contributed[order].tolist()
+        times.append(time.process_time() - began)
+        assert len(explained[0]) == len(parsed.summands)
+    report.add(
+        f"{_EXPRESSION_CANDIDATES:,} candidates scored by an expression and explained, CPU, median",
+        spread(times).median * 1e3,
+        "ms",
     )
 
 
@@ -191,6 +228,7 @@ def main() -> None:
     chosen = options.parse_args()
     report = Report("discovery", chosen.size)
     matrix(report, chosen.calls)
+    expression(report, chosen.calls)
     with workplace(None) as folder:
         uvloop.run(measure(folder / "shoal.db", chosen.members, chosen.posts, chosen.readers, report))
     report.show()

@@ -25,6 +25,7 @@ TARGETS = (
     Target("cluster", "post: processor time, total", "most", 2_000),
     Target("cluster", "post alone: p50", "most", 4),
     Target("discovery", "1,000 candidates scored, median", "most", 2),
+    Target("discovery", "1,500 candidates scored by an expression and explained, CPU, median", "most", 3),
     Target("discovery", "a warm page, median", "most", 15),
     Target("discovery", "a warm page, p99", "most", 40),
     Target("discovery", "a page after it, median", "most", 3),

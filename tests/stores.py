@@ -200,10 +200,12 @@ async def begin(
     await graph.commit(batch)
 
 
-async def end(graph: Store, id1: int, atype: AssocType, id2: int, time: int, *, aggregate_id: int = 0) -> None:
+async def end(
+    graph: Store, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, aggregate_id: int = 0
+) -> None:
     """Commit the deletion of one association, on the shard of `id1`."""
     batch = Batch(shard_of(id1))
-    batch.assoc_del(id1, atype, id2, time, aggregate_id=aggregate_id)
+    batch.assoc_del(id1, atype, id2, time, data, aggregate_id=aggregate_id)
     await graph.commit(batch)
 
 

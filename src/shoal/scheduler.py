@@ -39,6 +39,8 @@ from shoal.timelines.contract import Timelines
 _log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
+_IDLE_SECONDS = 5.0
+"""Pause if nothing is due before: other processes may add a ticket that is due sooner."""
 _PAGE = 200
 _FIRST_SECONDS, _LONGEST_SECONDS = 2.0, 300.0
 _REMEMBERED = 10_000
@@ -56,6 +58,8 @@ class Agenda(BackgroundWorker):
         self._writes = writes
         self._every = every
         self._clock = clock
+        self._next_due: int | None = None
+        """When the next ticket is due, in milliseconds, as far as known; in the past for one that failed."""
         self._failed = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, _REMEMBERED, clock=lambda: clock() / 1_000)
 
     async def once(self) -> int:
@@ -63,15 +67,20 @@ class Agenda(BackgroundWorker):
 
         If a ticket fails, it is retried later. The other tickets do not wait for it.
         """
-        now, done, after = self._clock(), 0, -1
+        now = self._clock()
+        done, tried, after, end = 0, 0, -1, floor_at(now + 1)
         while True:
             page = await self._writes.graph.assoc_range(
-                AGENDA, DUE, Cursor(before=floor_at(now + 1), after=after, limit=_PAGE, oldest_first=True)
+                AGENDA, DUE, Cursor(after=after, limit=_PAGE, oldest_first=True)
             )
-            nodes = await self._writes.graph.obj_get([int.from_bytes(ticket.data) for ticket in page])
-            for ticket in page:
+            due = [ticket for ticket in page if ticket.time < end]
+            nodes = await self._writes.graph.obj_get([int.from_bytes(ticket.data) for ticket in due])
+            for ticket in due:
                 done += await self._attempt(ticket, nodes.get(int.from_bytes(ticket.data)))
-            if len(page) < _PAGE:
+            tried += len(due)
+            if len(due) < _PAGE:
+                following = milliseconds_of(page[len(due)].time) if len(due) < len(page) else None
+                self._next_due = following if done == tried else now
                 return done
             after = page[-1].time
 
@@ -81,7 +90,14 @@ class Agenda(BackgroundWorker):
                 await self.once()
             except Exception:  # noqa: BLE001  # the store may recover
                 _log.exception("reading the schedule failed")
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(self._pause())
+
+    def _pause(self) -> float:
+        """Return the seconds until the next ticket is due, within limits."""
+        longest = max(_IDLE_SECONDS, self._every)
+        if self._next_due is None:
+            return longest
+        return min(max((self._next_due - self._clock()) / 1_000, self._every), longest)
 
     async def _attempt(self, ticket: Assoc, node: AnyNode | None) -> bool:
         if self._failed.is_active(ticket.id2):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -399,3 +401,33 @@ def test_mastodon_py_instance_activity_rules_and_languages_are_parsed(join: Join
     assert client.instance_extended_description().content.startswith("<p>")
     assert {"de", "en"} <= {language.code for language in client.instance_languages()}
     client.domain_block("elsewhere.org")
+
+
+def test_mastodon_py_reads_named_feeds_as_lists_and_pages_them(join: Join) -> None:
+    ann, ben = join("ann"), join("ben")
+    tag = f"bread{next(_numbers)}"
+    ids = [ben.status_post(f"{number} #{tag}").id for number in range(5)]
+    sources = [{"from": "tag", "tag": tag}]
+    ranked = {"by": "expression", "expression": "-age_hours"}
+    for title, declared in (("New", {"sources": sources}), ("Best", {"sources": sources, "order": ranked})):
+        body = {"title": title, "declaration": json.dumps(declared)}
+        answer = ann.session.post(
+            f"{ann.api_base_url}/api/shoal/v1/feeds",
+            data=body,
+            headers={"Authorization": f"Bearer {ann.access_token}"},
+            timeout=60,
+        )
+        answer.raise_for_status()
+    by_title = {each.title: each for each in ann.lists()}
+    assert by_title.keys() == {"New", "Best"}
+    for shown in by_title.values():
+        assert ann.list(shown.id).title == shown.title
+        assert ann.list_accounts(shown.id) == []
+        page = until(partial(ann.timeline_list, shown.id, limit=2))
+        found = []
+        while page:
+            found += [status.id for status in page]
+            page = ann.fetch_next(page)
+        assert found == ids[::-1]
+        with pytest.raises(MastodonAPIError, match="this list is a named feed"):
+            ann.list_delete(shown.id)

@@ -108,6 +108,7 @@ OWNED: Mapping[str, Make] = {
     "/api/v1/scheduled_statuses/": post("/api/v1/statuses", status=SECRET, scheduled_at=_LATER),
     "/api/v1/lists/": post("/api/v1/lists", title=SECRET),
     "/api/shoal/v1/albums/": post("/api/shoal/v1/albums", title=SECRET),
+    "/api/shoal/v1/feeds/": post("/api/shoal/v1/feeds", title=SECRET, declaration={"sources": [{"from": "everybody"}]}),
     "/api/shoal/v1/invites/": post("/api/shoal/v1/invites"),
     "/api/v1/timelines/list/": post("/api/v1/lists", title=SECRET),
     "/api/v2/filters/keywords/": keyword,

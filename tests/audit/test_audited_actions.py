@@ -23,8 +23,10 @@ from shoal.commands import (
     bulk_moderation,
     credentials,
     external_ids,
+    feeds,
     held_content,
     invitations,
+    kinds,
     members,
     moderation,
     moderation_rules,
@@ -48,6 +50,7 @@ from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
 from shoal.core.events import ProfileChanged
 from shoal.core.external_ids import ExternalId
 from shoal.core.ids import shard_of
+from shoal.core.kinds import KindDraft
 from shoal.core.model import App, Member, Role
 from shoal.core.moderation_rules import Conditions, RuleDraft, RuleState
 from shoal.core.publishing import Candidate, Checks, Decision, HeldContent
@@ -432,6 +435,13 @@ def on_webhook(
     return Case(prepare, TargetKind.WEBHOOK, anew=anew)
 
 
+FEED = {"sources": [{"from": "everybody"}]}
+
+
+async def create_feed(it: Scene) -> None:
+    await feeds.create_for_server(it.shoal.network.writes, "all", FEED)
+
+
 SHOP = ExternalId("https://shop.example", "42")
 NEW_NETWORK = "198.51.100.0/24"
 CASES: dict[AuditVerb, Case] = {
@@ -536,6 +546,18 @@ CASES: dict[AuditVerb, Case] = {
     ),
     AuditVerb.SERVER_KEY_DELETED: doing(
         lambda it: server_keys.delete(it.writes, "shop"), create_key, kind=TargetKind.SERVER_KEY
+    ),
+    AuditVerb.KIND_DECLARED: doing(
+        lambda it: kinds.declare(it.writes, KindDraft(name="recipe", schema={"type": "object"})),
+        kind=TargetKind.KIND,
+        anew=True,
+    ),
+    AuditVerb.FEED_CREATED: doing(lambda it: feeds.create_for_server(it.writes, "all", FEED), kind=TargetKind.FEED),
+    AuditVerb.FEED_CHANGED: doing(
+        lambda it: feeds.update_for_server(it.writes, "all", title="Everything"), create_feed, kind=TargetKind.FEED
+    ),
+    AuditVerb.FEED_DELETED: doing(
+        lambda it: feeds.delete_for_server(it.writes, "all"), create_feed, kind=TargetKind.FEED
     ),
     AuditVerb.WEBHOOK_CREATED: doing(
         lambda it: endpoints.create(it.writes, EventReader(it.shoal.network.store, ""), "https://shop.example"),

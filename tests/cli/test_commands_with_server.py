@@ -435,6 +435,60 @@ def test_cli_moderation_commands_on_store_of_running_server_hold_and_hide_posts(
         eventually_true(lambda: is_shown(first))
 
 
+def test_kind_command_declares_lists_and_shows_kinds(shoal: Shoal, tmp_path: Path) -> None:
+    file = tmp_path / "recipe.toml"
+    file.write_text('name = "recipe"\n[schema]\ntype = "object"\nrequired = ["title"]\n')
+    assert told(shoal("kind", "declare", str(file))) == "recipe: version 1\n"
+    (tmp_path / "recipe.json").write_text('{"name": "recipe", "schema": {"type": "object"}}')
+    assert told(shoal("kind", "declare", str(tmp_path / "recipe.json"))) == "recipe: version 2\n"
+    refused = shoal("kind", "declare", str(file))
+    assert (refused.returncode, "data.title: is now required" in refused.stderr) == (1, True)
+    indexed = {"name": "recipe", "schema": {"type": "object", "properties": {"minutes": {"type": "number"}}}}
+    (tmp_path / "run.json").write_text(json.dumps({**indexed, "name": "run", "index": {"minutes": "number"}}))
+    assert told(shoal("kind", "declare", str(tmp_path / "run.json"))) == "run: version 1\n"
+    assert told(shoal("kind", "list")) == "name\tversion\tindexed\tbeing built\nrecipe\t2\t-\t-\nrun\t1\tminutes\t-\n"
+    assert told(shoal("kind", "posts", "run", "--filter", "minutes=1..2")) == ""
+    assert "'hours' has no index" in shoal("kind", "posts", "run", "--filter", "hours=1").stderr
+    assert "must be PATH=VALUE" in shoal("kind", "posts", "run", "--filter", "minutes").stderr
+    assert told(shoal("kind", "reindex", "run")) == "indexing the posts of run\n"
+    assert json.loads(told(shoal("kind", "show", "recipe")))["schema"] == {"type": "object"}
+    assert "there is no kind" in shoal("kind", "show", "listing").stderr
+
+
+def test_cli_feeds_commands_create_change_and_delete_feeds_of_running_server(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    declared = {"sources": [{"from": "everybody"}], "order": {"by": "expression", "expression": "likes"}}
+    file = tmp_path / "best.json"
+    file.write_text(json.dumps(declared))
+    with served(store) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        assert told(run(store, "feeds", "add", "best", str(file))) == (
+            "feed best: a page takes up to 141 reads and 200 candidates\n"
+        )
+        assert client.get("/api/shoal/v1/feeds/best").json() == []
+        told(run(store, "feeds", "change", "best", "--title", "The best"))
+        assert told(run(store, "feeds", "list")).splitlines()[1:] == ["best\texpression\t141\t200\tThe best"]
+        assert json.loads(told(run(store, "feeds", "show", "best"))) == declared
+        file.write_text(json.dumps({**declared, "order": {"by": "expression", "expression": "hearts"}}))
+        assert "order.expression: at position 1: unknown name 'hearts'" in refused(
+            run(store, "feeds", "change", "best", str(file))
+        )
+        assert "nothing to change" in refused(run(store, "feeds", "change", "best"))
+        file.write_text(json.dumps({**declared, "order": {"by": "expression", "expression": "shares"}}))
+        told(run(store, "member", "add", "ann", "--password-stdin", typed=PASSWORD))
+        tried = told(run(store, "feeds", "try", str(file), "--as", "ann", "--against", "best"))
+        assert tried.splitlines() == [
+            "a page takes up to 141 reads and 200 candidates",
+            "100% of the posts are in both feeds",
+        ]
+        assert json.loads(told(run(store, "feeds", "try", str(file), "--as", "ann", "--json")))["lines"] == []
+        assert "no member sees a post" in told(run(store, "feeds", "compare", "best", str(file)))
+        compared = json.loads(told(run(store, "feeds", "compare", "best", str(file), "--days", "1", "--json")))
+        assert (compared["options"]["days"], compared["figures"]["members"]) == (1, 0)
+        assert told(run(store, "feeds", "delete", "best")) == "deleted feed best\n"
+        assert client.get("/api/shoal/v1/feeds/best").status_code == 404
+        assert "there is no feed 'best'" in refused(run(store, "feeds", "delete", "best"))
+
+
 def test_backup_command_creates_lists_verifies_prunes_and_restores_backups(shoal: Shoal, tmp_path: Path) -> None:
     place = str(tmp_path / "backups")
     first = told(shoal("backup", "--to", place)).splitlines()
@@ -536,6 +590,7 @@ def test_cli_commands_are_all_tested_with_server_unless_they_need_none() -> None
         "audit",
         "events",
         "key",
+        "kind",
         "webhooks",  # in tests/webhooks
         "held",  # in tests/moderation
         "moderation",
@@ -545,6 +600,7 @@ def test_cli_commands_are_all_tested_with_server_unless_they_need_none() -> None
         "export",
         "import",
         "feed",
+        "feeds",
         "suggestions",
         "rank",
         "search",

@@ -45,6 +45,8 @@ from shoal.graph.schema import (
     DUE_ON,
     FOLLOWED_BY,
     FOLLOWS,
+    INDEX_OF,
+    INDEXED,
     LIKED_BY,
     LIKES,
     NOTES,
@@ -890,6 +892,22 @@ async def test_graph_association_writes_with_equal_times_are_resolved_by_greater
         assert await count(graph, BEN, BLOCKED_BY) == 1
         await put(graph, AssocOp(BEN, BLOCKED_BY.number, ANN, moment(5), alive=False, data=b"4", plain=True))
         assert await count(graph, BEN, BLOCKED_BY) == 0
+
+
+@in_loop
+async def test_graph_outdated_write_of_versioned_association_has_no_effect(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await begin(graph, ANN, INDEXED, BEN, moment(5), b"2")
+        for data in (b"1", b"2"):
+            await end(graph, ANN, INDEXED, BEN, moment(5), data)
+        await begin(graph, ANN, INDEXED, BEN, moment(5), b"1")
+        assert await graph.assoc_range(ANN, INDEXED, Cursor(limit=5)) == [Assoc(BEN, moment(5), b"2")]
+        assert await graph.assoc_range(BEN, INDEX_OF, Cursor(limit=5)) == [Assoc(ANN, moment(5), b"2")]
+        await end(graph, ANN, INDEXED, BEN, moment(5), b"4")
+        await begin(graph, ANN, INDEXED, BEN, moment(5), b"3")
+        assert await graph.assoc_range(BEN, INDEX_OF, Cursor(limit=5)) == []
+        await begin(graph, ANN, INDEXED, BEN, moment(5), b"5")
+        assert await graph.assoc_range(BEN, INDEX_OF, Cursor(limit=5)) == [Assoc(ANN, moment(5), b"5")]
 
 
 @in_loop

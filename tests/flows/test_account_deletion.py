@@ -97,6 +97,9 @@ async def a_full_life(url: str = "memory://", **settings: Any) -> AsyncIterator[
         await ben.react(first, "🌊")
         await ann.lists.put_on(await ann.lists.create("Friends"), ben)
         await ben.lists.put_on(await ben.lists.create("Mine"), ann)
+        await ann.feeds.create("Everything", {"sources": [{"from": "everybody"}]})
+        shared = await ben.feeds.create("Shared", {"sources": [{"from": "everybody"}]}, shared=True)
+        await ann.feeds.follow(shared)
         await ann.mute(cyd)
         await ann.note(ben, "nice")
         await ann.pick_interests("tide")
@@ -130,6 +133,7 @@ async def test_account_deletion_removes_all_data_and_keeps_counts_exact() -> Non
             "media": 1,
             "albums": 1,
             "lists": 1,
+            "feeds": 1,
             "invitations": 1,
             "mutes": 1,
             "notes": 1,

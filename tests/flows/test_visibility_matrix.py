@@ -12,6 +12,20 @@ import pytest
 from shoal import Visibility, hash_address
 from shoal.commands import reactions
 from shoal.core.errors import Gone, NotFound
+from shoal.core.feeds.declarations import (
+    ByAuthor,
+    ByExpression,
+    FeedDeclaration,
+    Filters,
+    Followees,
+    FromEverybody,
+    NamedFeed,
+    Newest,
+    Order,
+    Source,
+    WithTag,
+)
+from shoal.core.feeds.declarations import Nearby as NearPlace
 from shoal.core.places import disk
 from shoal.graph.access import access_post
 from shoal.graph.contract import MAX_TIME, Cursor
@@ -20,6 +34,8 @@ from shoal.queries.context import Renewed
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.catchup import catch_up
 from shoal.queries.hydration import Entry, hydrate, profiles_by_id
+from shoal.queries.kinds import posts_page
+from shoal.queries.named_feeds import feed as named_feeds
 from shoal.queries.public_timelines import TagQuery
 from tests.async_runner import in_loop
 from tests.flows.visibility_cases import AUTHORS_ADDRESS, HARBOUR, KINDS, VIEWERS, Cell, Scene, a_scene
@@ -224,6 +240,45 @@ async def tag_timeline(scene: Scene, viewer: str) -> set[Cell]:
     return await _ids(page.entries, scene)
 
 
+async def _read_feed(scene: Scene, viewer: str, *sources: Source, expression: str = "") -> set[Cell]:
+    """Return the posts in a feed, and assert that the feed has the same posts as a list."""
+    order: Order = ByExpression(expression=expression) if expression else Newest()
+    declared = FeedDeclaration(sources=sources, order=order, filters=Filters(replies=True))
+    feed = NamedFeed(id=1, owner_id=0, title="all", declaration=declared)
+    page = await named_feeds.page(scene.network.reads, scene.id_of(viewer), feed, EVERYTHING)
+    found = await _ids([shown.entry for shown in page.entries], scene)
+    if viewer != "anonymous":
+        listed = await named_feeds.list_page(scene.network.reads, scene.people[viewer].id, feed, EVERYTHING)
+        assert await _ids(listed.entries, scene) == found
+    return found
+
+
+async def feed_of_everybody(scene: Scene, viewer: str) -> set[Cell]:
+    return await _read_feed(scene, viewer, FromEverybody())
+
+
+async def feed_of_a_tag(scene: Scene, viewer: str) -> set[Cell]:
+    return await _read_feed(scene, viewer, WithTag(tag="tide"))
+
+
+async def feed_of_a_place(scene: Scene, viewer: str) -> set[Cell]:
+    latitude, longitude = HARBOUR
+    return await _read_feed(scene, viewer, NearPlace(latitude=latitude, longitude=longitude, radius_km=10.0))
+
+
+async def feed_of_the_author(scene: Scene, viewer: str) -> set[Cell]:
+    return await _read_feed(scene, viewer, ByAuthor(author=scene.people["author"].name))
+
+
+async def ranked_feed_of_the_author(scene: Scene, viewer: str) -> set[Cell]:
+    author = ByAuthor(author=scene.people["author"].name, most=500)
+    return await _read_feed(scene, viewer, author, expression="likes - age_hours")
+
+
+async def feed_of_followees(scene: Scene, viewer: str) -> set[Cell]:
+    return await _read_feed(scene, viewer, Followees())
+
+
 async def offered_examples(scene: Scene, viewer: str) -> set[Cell]:
     found = await scene.people[viewer].interests()
     return scene.cells({one.example.post.id for one in found if one.example is not None})
@@ -231,6 +286,24 @@ async def offered_examples(scene: Scene, viewer: str) -> set[Cell]:
 
 async def near_the_harbour(scene: Scene, viewer: str) -> set[Cell]:
     page = await public_timelines.nearby_page(scene.network.reads, scene.id_of(viewer), disk(*HARBOUR), EVERYTHING)
+    return await _ids(page.entries, scene)
+
+
+async def posts_of_a_kind(scene: Scene, viewer: str) -> set[Cell]:
+    kind = await scene.shoal.kinds.get("note")
+    page = await posts_page(scene.network.reads, scene.id_of(viewer), kind, (), EVERYTHING)
+    return await _ids(page.entries, scene)
+
+
+async def posts_with_a_property(scene: Scene, viewer: str) -> set[Cell]:
+    kind = await scene.shoal.kinds.get("note")
+    page = await posts_page(scene.network.reads, scene.id_of(viewer), kind, kind.filters({"mood": "calm"}), EVERYTHING)
+    return await _ids(page.entries, scene)
+
+
+async def posts_of_a_kind_by_the_author(scene: Scene, viewer: str) -> set[Cell]:
+    kind, author = await scene.shoal.kinds.get("note"), scene.people["author"].id
+    page = await posts_page(scene.network.reads, scene.id_of(viewer), kind, (), EVERYTHING, author_id=author)
     return await _ids(page.entries, scene)
 
 
@@ -311,6 +384,10 @@ def _ranked_table(kind: str) -> Table:
 SHAREABLE = {viewer: allowed & OPEN for viewer, allowed in ASKED.items()} | {"author": OPEN | {FOLLOWERS}}
 NOBODYS: Table = {viewer: set() for viewer in VIEWERS}
 
+NOT_DIRECT: Table = {viewer: allowed - {DIRECT} for viewer, allowed in UNASKED.items()}
+RANKED_BY_AUTHOR: Table = {viewer: allowed if viewer in FOLLOWING else set() for viewer, allowed in NOT_DIRECT.items()}
+FOLLOWED: Table = NOBODYS | {viewer: OPEN | {FOLLOWERS} for viewer in FOLLOWING if viewer != "author"}
+
 PICTURED = ("media", "tagged", "waiting")
 
 # The expected table of each surface per kind of post.
@@ -333,8 +410,17 @@ SURFACES: dict[Surface, Callable[[str], Table]] = {
     recent: lambda kind: NOBODYS | {"author": ALL},
     public_timeline: lambda kind: NOBODYS if kind == "comment" else _public_table(kind),
     tag_timeline: lambda kind: _public_table(kind) if kind in ("tagged", "waiting") else NOBODYS,
+    feed_of_everybody: lambda kind: NOBODYS if kind == "comment" else _public_table(kind),
+    feed_of_a_tag: lambda kind: _public_table(kind) if kind in ("tagged", "waiting") else NOBODYS,
+    feed_of_a_place: _public_table,
+    feed_of_the_author: lambda kind: NOT_DIRECT,
+    ranked_feed_of_the_author: lambda kind: RANKED_BY_AUTHOR if kind == "waiting" else NOT_DIRECT,
+    feed_of_followees: lambda kind: FOLLOWED,
     offered_examples: lambda kind: PUBLIC_LISTS if kind == "tagged" else NOBODYS,
     near_the_harbour: _public_table,
+    posts_of_a_kind: _public_table,
+    posts_with_a_property: _public_table,
+    posts_of_a_kind_by_the_author: lambda kind: ASKED,
     trending_posts: lambda kind: NOBODYS if kind in ("comment", "hidden", "waiting") else PUBLIC_LISTS,
     shares_at_home: lambda kind: SHARE_HOME if kind == "shared" else NOBODYS,
     shares_on_profiles: lambda kind: SHARE_LISTED if kind == "shared" else NOBODYS,
@@ -437,7 +523,7 @@ def test_visibility_matrix_tables_cover_all_viewers_kinds_and_surfaces() -> None
         RANKED,
     ):
         assert set(table) == set(VIEWERS)
-    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 25 * 13 * 4 * 9
+    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 28 * 13 * 4 * 9
 
 
 # Viewers who get the author as a suggestion: members without a relationship, block or mute.

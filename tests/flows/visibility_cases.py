@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -12,6 +13,7 @@ from shoal import Handle, Shoal, Visibility
 from shoal.app.network import Network
 from shoal.core.errors import Held
 from shoal.core.ids import shard_of
+from shoal.core.kinds import KindDraft
 from shoal.core.model import Album, Media, Member, Post, Review
 from shoal.core.places import Place
 from shoal.core.publishing import ALLOW, Candidate, Decision
@@ -22,6 +24,8 @@ from shoal.graph.schema import COLLECTS, OWNS, OWNS_ALBUM
 AUTHORS_ADDRESS = "author@example.org"
 HARBOUR = Place(54.1, -0.2)
 """The place of every post."""
+NOTE: dict[str, Any] = {"kind": "note", "data": {"mood": "calm"}}
+"""The kind and data of every post."""
 KINDS = ("plain", "tagged", "comment", "media", "shared", "hidden", "waiting", "deleted", "held")
 VIEWERS = (
     "author",
@@ -89,6 +93,8 @@ async def a_scene(*, suspended: bool, narrowed: bool = False) -> AsyncIterator[S
         for handle in people.values():
             # Show a share even if the timeline has its post.
             await handle.update_profile(folds_shares=False)
+        schema = {"type": "object", "properties": {"mood": {"type": "string"}}}
+        await shoal.kinds.declare(KindDraft(name="note", schema=schema, index={"mood": "string"}))
         scene = Scene(shoal, people, question)
         await _relate(people)
         if narrowed:
@@ -148,10 +154,10 @@ async def _write(scene: Scene, cell: Cell, *, narrowed: bool) -> None:
         scene.posts[cell] = await _held(scene, text, first)
         return
     if kind == "comment":
-        post = await author.comment(scene.question, text, visibility=first, place=HARBOUR)
+        post = await author.comment(scene.question, text, visibility=first, place=HARBOUR, **NOTE)
     else:
         media = [await _picture(scene.shoal, author)] if kind in ("media", "tagged", "waiting") else []
-        post = await author.create(text, visibility=first, media=media, place=HARBOUR)
+        post = await author.create(text, visibility=first, media=media, place=HARBOUR, **NOTE)
     scene.posts[cell] = post
     scene.answers[cell] = await host.comment(post, "I see", visibility="public")
     if kind == "shared" and first is visibility:
@@ -173,7 +179,7 @@ async def _hold_if_asked(candidate: Candidate) -> Decision:
 async def _held(scene: Scene, text: str, visibility: Visibility) -> Post:
     """Have the author write a post that waits for approval, and return the post that its id would name."""
     try:
-        return await scene.people["author"].create(text, visibility=visibility, place=HARBOUR)
+        return await scene.people["author"].create(text, visibility=visibility, place=HARBOUR, **NOTE)
     except Held as held:
         return Post(id=held.held_id, author_id=scene.people["author"].id, text=text, visibility=visibility)
 

@@ -50,7 +50,7 @@ SHARD = shard_of(ANN)
 UNLOGGED = {
     "is private, or for the staff": (
         "Login ScheduledPost MemberList Invitation Filter EmailDomainBlock CanonicalEmailBlock IpBlock NameBlock "
-        "App Token ProductToken ExternalLink AuthorizationCode FeedPreferences SeenPosts ContactSalt "
+        "App Token ProductToken ExternalLink ExternalObject AuthorizationCode FeedPreferences SeenPosts ContactSalt "
         "ChallengeKey AccountDeletion EmailToken Webhook WebhookLog HeldContent blocks blocked_by mutes "
         "bookmarks bookmarked_by logged_in webhooks parked_events follows_tag tag_followed_by requests "
         "requested_by notes watches watched_by dismisses mutes_thread schedules votes voted_by chooses chosen_by "
@@ -69,7 +69,7 @@ UNLOGGED = {
         "post_reported_by collected_in queue"
     ),
     "arranges a profile": "Album owns_album collects endorses features_tag pins",
-    "is upkeep": "loud due_on due active history_kept token_uses_kept",
+    "is upkeep": "ImportProgress loud due_on due active history_kept token_uses_kept",
 }
 """The kinds of objects and the association types that are not logged, by the reason."""
 

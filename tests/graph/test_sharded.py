@@ -550,12 +550,18 @@ class Keeper:
 
     def __init__(self, url: str, newest: ShardMap, calls: list[tuple[str, str]]) -> None:
         self._url = url
-        self._newest = newest
+        self.newest = newest
         self._calls = calls
 
     async def beat(self, _me: int, version: int, *, joins: bool) -> MapNews:
         del joins
-        return MapNews(self._newest if version < self._newest.version else None, [])
+        return MapNews(self.newest if version < self.newest.version else None, [])
+
+    async def look(self, version: int) -> MapNews:
+        return MapNews(self.newest if version < self.newest.version else None, [])
+
+    async def leave(self, _me: int) -> None:
+        self._calls.append(("leave", self._url))
 
     async def offer(self, _known: ShardMap) -> None:
         self._calls.append(("offer", self._url))
@@ -583,6 +589,57 @@ async def test_shard_map_change_opens_moved_shards_before_other_stores_get_the_m
     await live.close()
     assert calls[:2] == [("offer", "c"), ("admit", "c")]
     assert sorted(calls[2:]) == [("offer", "a"), ("offer", "b")]
+
+
+@in_loop
+async def test_idle_process_leaves_stores_and_registers_again_when_it_reads() -> None:
+    calls: list[tuple[str, str]] = []
+    known = first_map({"0-31": "a", "32-63": "b"})
+
+    async def both_left() -> bool:
+        return {("leave", "a"), ("leave", "b")} <= {*calls}
+
+    async def store(_url: str, owns: Owns) -> Store:
+        return MemoryGraph(owns)
+
+    live = LiveMap(store, lambda url: Keeper(url, known, calls), known, idle_seconds=0.05, look_seconds=60.0)
+    graph = await live.open()
+    await eventually(both_left, True)
+    assert not live.fresh(0)
+    assert await graph.obj_get([ANN, BEN]) == {}
+    assert live.fresh(0)
+    calls.clear()
+    await eventually(both_left, True)
+    await live.close()
+
+
+@in_loop
+async def test_idle_process_adopts_new_shard_map_without_being_used() -> None:
+    calls: list[tuple[str, str]] = []
+    known = first_map({"0-31": "a", "32-63": "b"})
+    keepers: dict[str, Keeper] = {}
+
+    async def both_left() -> bool:
+        return {("leave", "a"), ("leave", "b")} <= {*calls}
+
+    async def store(_url: str, owns: Owns) -> Store:
+        return MemoryGraph(owns)
+
+    def keeper(url: str) -> Keeper:
+        return keepers.setdefault(url, Keeper(url, known, calls))
+
+    live = LiveMap(store, keeper, known, idle_seconds=0.05, look_seconds=0.05)
+    await live.open()
+    await eventually(both_left, True)
+    moved = known.moving([7], 0, 1, returns=False)
+    for each in keepers.values():
+        each.newest = moved
+
+    async def is_adopted() -> bool:
+        return live.map.version == moved.version
+
+    await eventually(is_adopted, True)
+    await live.close()
 
 
 @in_loop

@@ -5,10 +5,12 @@ from __future__ import annotations
 from shoal.library.external_ids import ExternalIds
 from shoal.library.filters import OwnFilters
 from shoal.library.handle import Handle, Visitor
+from shoal.library.kinds import Kinds
 from shoal.library.lists import OwnLists
 from shoal.library.media import OwnAlbums
 from shoal.library.moderation import Moderation, NetworkBlocklists, OwnHeld
 from shoal.library.moderation_rules import BulkModeration, ModerationRules
+from shoal.library.named_feeds import OwnFeeds, ServerFeeds
 from shoal.library.network import Shoal
 from shoal.library.notifications import OwnConversations, OwnNotifications
 from shoal.library.posts import OwnScheduled
@@ -35,6 +37,9 @@ SURFACES: dict[str, type] = {
     "moderation_rules": ModerationRules,
     "bulk_moderation": BulkModeration,
     "webhooks": Webhooks,
+    "kinds": Kinds,
+    "server_feeds": ServerFeeds,
+    "feeds": OwnFeeds,
 }
 """Library classes, by their names in `METHODS`."""
 
@@ -63,6 +68,20 @@ METHODS: dict[str, str] = {
     "POST /api/shoal/v1/members/by-external-id/{issuer}/{id}/link": "external_ids.link",
     "POST /api/shoal/v1/members/by-external-id": "external_ids.upsert",
     "GET /api/shoal/v1/members/{id}": "external_ids.of",
+    "GET /api/shoal/v1/feeds": "server_feeds.all",
+    "GET /api/shoal/v1/feeds/{id}": "visitor.read_feed",
+    "GET /api/shoal/v1/feeds/{id}/declaration": "visitor.named_feed",
+    "POST /api/shoal/v1/feeds": "feeds.create",
+    "PUT /api/shoal/v1/feeds/{id}": "feeds.update",
+    "DELETE /api/shoal/v1/feeds/{id}": "feeds.delete",
+    "POST /api/shoal/v1/feeds/dry_run": "feeds.dry_run",
+    "POST /api/shoal/v1/feeds/{id}/copy": "feeds.copy",
+    "POST /api/shoal/v1/feeds/{id}/follow": "feeds.follow",
+    "POST /api/shoal/v1/feeds/{id}/unfollow": "feeds.unfollow",
+    "POST /api/shoal/v1/admin/feeds": "server_feeds.create",
+    "PUT /api/shoal/v1/admin/feeds/{name}": "server_feeds.update",
+    "DELETE /api/shoal/v1/admin/feeds/{name}": "server_feeds.delete",
+    "GET /api/shoal/v1/by-external-id/{kind}/{issuer}/{id}": "external_ids.find",
     f"GET {_RULES}": "moderation_rules.all",
     f"GET {_RULES}/{{id}}": "moderation_rules.all",
     f"POST {_RULES}": "moderation_rules.create",
@@ -75,6 +94,10 @@ METHODS: dict[str, str] = {
     f"POST {_BULK}": "bulk_moderation.preview",
     f"POST {_BULK}/{{id}}/apply": "bulk_moderation.apply",
     f"POST {_BULK}/{{id}}/undo": "bulk_moderation.undo",
+    "GET /api/shoal/v1/kinds": "kinds.all",
+    "GET /api/shoal/v1/kinds/{name}": "kinds.get",
+    "PUT /api/shoal/v1/kinds/{name}": "kinds.declare",
+    "GET /api/shoal/v1/kinds/{name}/posts": "member.posts_of_kind",
     "GET /api/shoal/v1/webhooks": "webhooks.all",
     "POST /api/shoal/v1/webhooks": "webhooks.create",
     "GET /api/shoal/v1/webhooks/{id}": "webhooks.get",

@@ -16,6 +16,7 @@ import pytest
 from shoal import Shoal, errors
 from shoal.core.bulk_moderation import BulkQuery
 from shoal.core.errors import InvalidInput, ShoalError
+from shoal.core.kinds import KindDraft
 from shoal.core.moderation_rules import Conditions, RuleDraft
 from shoal.graph.payloads.notifications import Group, Kind
 from shoal.library._generated import Options
@@ -43,6 +44,7 @@ _VALUES: dict[str, Any] = {
     "title": "x",
     "keyword": "x",
     "draft": RuleDraft(name="x", conditions=Conditions(words=("tide",))),
+    "declaration": KindDraft(name="recipe", schema={"type": "object"}),
     "query": BulkQuery(words=("tide",)),
     "action": "hide",
     "at": 1,

@@ -22,6 +22,7 @@ from shoal.admin.report import CheckReport, Finding, nothing
 from shoal.app.network import open_network
 from shoal.commands import members, moderation, posts, reactions
 from shoal.core.ids import shard_of
+from shoal.core.kinds import KindDraft
 from shoal.core.model import Media
 from shoal.core.placement import place
 from shoal.graph.contract import MAX_TIME, AssocOp, AssocRow, Batch
@@ -45,6 +46,7 @@ NAMES = (
         "I3",
         "histories",
         "I4",
+        "kinds",
         "spellings",
         "cloud",
         "search",
@@ -115,6 +117,8 @@ async def _make_network(folder: Path) -> CheckedNetwork:
         await ben.share(post)
         await ben.comment(post, "Cold!")
         await ann.unlike(post)
+        await shoal.kinds.declare(KindDraft(name="note", schema={"type": "object"}))
+        await ann.create("A note", kind="note", data={})
         elsewhere = ("Elsewhere", "https://mastodon.social/@ann and @ann@pixelfed.social")
         await ann.albums.create("Tides")
         await ann.update_profile(fields=[elsewhere], findable_by_email=True)

@@ -58,6 +58,7 @@ def names_in(folder: Path) -> list[str]:
 async def ann_in(shoal: Shoal) -> Handle:
     """Create Ann with data of every kind."""
     ann, ben = await shoal.register("ann", "a long password", email="ann@example.org"), await shoal.register("ben")
+    await ann.feeds.create("All", {"sources": [{"from": "everybody"}]})
     await ann.update_profile(note="By the sea", avatar=picture("red"), findable_by_email=True)
     media = await ann.upload(picture("teal"), description="A teal square")
     post = await ann.create("Low tide, “quoted”, \n#dawn", media=[media], place=(0.0, 2.50123), data={"a": [1]})
@@ -101,6 +102,8 @@ async def test_member_export_contains_all_data_of_the_member(tmp_path: Path) -> 
     assert media["description"] == "A teal square"
     assert post["media"] == [media["file"]]
     assert size_of(to / media["file"]) == (32, 24)
+    (feed,) = read(to / "feeds.json")
+    assert (feed["title"], feed["declaration"], feed["shared"]) == ("All", {"sources": [{"from": "everybody"}]}, False)
     (album,) = read(to / "albums.json")
     assert (album["title"], album["description"]) == ("Tides", "Low and high")
     assert album["photos"] == [{"post": post["id"], "file": media["file"]}]

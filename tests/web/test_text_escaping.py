@@ -100,6 +100,7 @@ NOT_TEXT = {
     "ScheduledPost": {"refused"},
     "HeldContent": {"files", "visibility"},
     "EmailToken": {"address"},
+    "ImportProgress": {"positions"},
     "StoredRules": {"rules"},  # written by admins; see test_moderation_rules.py
     "BulkAction": {"query", "verb", "actor_name"},
     "Webhook": {

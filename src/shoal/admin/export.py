@@ -22,6 +22,7 @@ from shoal.admin.export_writer import Export, FileSource, entry_of, export_targe
 from shoal.admin.report import Progress, nothing
 from shoal.commands.polls import poll_of, titles
 from shoal.commands.scheduled_posts import draft_of
+from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Album, App, Media, Member, MemberList, Poll, Post, Revision, ScheduledPost, Token
 from shoal.core.publishing import HeldContent
@@ -52,6 +53,7 @@ from shoal.graph.schema import (
     NOTES,
     OWNS,
     OWNS_ALBUM,
+    OWNS_FEED,
     OWNS_INVITATION,
     OWNS_LIST,
     PINS,
@@ -110,6 +112,7 @@ async def _post(export: Export, post: Post, *, pinned: bool) -> dict[str, Any]:
         "tags": post.tags,
         "place": post.place._asdict() if post.place else None,
         "data": msgspec.Raw(post.json.encode()) if post.json else None,
+        "kind": post.kind or None,
         "media": await _media_file_names(export, post.media),
         "poll": _poll(poll) if poll else None,
         "license": post.license,
@@ -148,6 +151,7 @@ async def _scheduled(export: Export, scheduled: ScheduledPost) -> dict[str, Any]
         "text": draft.text,
         "place": draft.place,
         "data": draft.data,
+        "kind": draft.kind or None,
         "media": await _media_file_names(export, draft.media),
         "poll": {"options": draft.poll.options, "multiple": draft.poll.multiple} if draft.poll else None,
         "license": draft.license,
@@ -396,6 +400,7 @@ _INTERNAL = frozenset({"login_id", "follows_inviter", "has_held"})
 async def write_settings(export: Export) -> None:
     await _profile(export)
     await export.objects("lists", OWNS_LIST, MemberList, _list)
+    await export.objects("feeds", OWNS_FEED, NamedFeed, _feed)
     await export.objects("albums", OWNS_ALBUM, Album, _album)
     await export.objects("invitations", OWNS_INVITATION, Invitation, _invitation)
     await export.array("sessions", _sessions(export))
@@ -428,6 +433,16 @@ async def _list(export: Export, list_: MemberList) -> dict[str, Any]:
         "replies": list_.replies,
         "exclusive": list_.exclusive,
         "members": await _list_member_names(export, list_.id),
+    }
+
+
+async def _feed(_export: Export, feed: NamedFeed) -> dict[str, Any]:
+    return {
+        "title": feed.title,
+        "made": when(feed.id),
+        "shared": feed.shared,
+        "origin": str(feed.origin_id) if feed.origin_id else None,
+        "declaration": feed.declaration.document(),
     }
 
 

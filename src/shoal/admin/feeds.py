@@ -262,7 +262,7 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
         if isinstance(found, LeftOut):
             left_out[found] += 1
             continue
-        pairs.append(TwoTops(*(_top(entries, authors, now) for entries in found)))
+        pairs.append(TwoTops(*(top(entries, authors, now) for entries in found)))
         # Let other requests run: with cached data, no call above yields to the event loop.
         await asyncio.sleep(0)
     progress(RANKING, len(chosen), len(chosen))
@@ -281,7 +281,8 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
     )
 
 
-def _top(entries: Sequence[Entry], authors: dict[int, ShownAuthor], now: int) -> list[TopPost]:
+def top(entries: Sequence[Entry], authors: dict[int, ShownAuthor], now: int) -> list[TopPost]:
+    """Return entries for a comparison, and add their authors to `authors`. `now` is in Unix milliseconds."""
     for entry in entries:
         authors[entry.post.author_id] = ShownAuthor(entry.author.member.name, entry.author.followers)
     return [

@@ -1,7 +1,8 @@
 """All operations that an operator may run on a network; their union is `AnyOperation`.
 
 Operations on members, sessions, blocks, slow requests, imports, checks, jobs, tags and feeds. Operations on archive imports, the
-audit log, events, external ids, held content, moderation rules, bulk actions and server keys are in the modules of their subjects.
+audit log, events, external ids, held content, moderation rules, bulk actions, named feeds and server keys are in the modules of
+their subjects.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from shoal.admin.blocklists import Blocklists
 from shoal.admin.bulk_moderation import ApplyBulk, ListBulk, PreviewBulk, ShowBulk, UndoBulk
 from shoal.admin.consistency.check import check, check_sampled
 from shoal.admin.contract import AnyNetwork, Operation, member_named
+from shoal.admin.database_imports.run import ImportMapped
 from shoal.admin.events import ReadEvents
 from shoal.admin.external_ids import LinkExternalId, ListExternalIds, UnlinkExternalId
 from shoal.admin.feeds import FeedShown, ReplayOptions, ReplayReport, SuggestionsShown
@@ -32,7 +34,9 @@ from shoal.admin.held_content import ApproveHeld, ListHeld, RejectHeld
 from shoal.admin.imports.files import Sources
 from shoal.admin.imports.records import ImportReport, Summary
 from shoal.admin.imports.run import import_all
+from shoal.admin.kinds import DeclareKind, IndexKind, ListKindPosts, ListKinds, ShowKind
 from shoal.admin.moderation_rules import DeleteRule, ListRules, PutRule, SetRuleState, TryRules
+from shoal.admin.named_feeds import DeleteFeed, ListFeeds, PutFeed, ReplayFeed, ShowNamedFeed, TryFeed
 from shoal.admin.report import CheckReport, Progress
 from shoal.admin.server_keys import CreateKey, DeleteKey, ListKeys, RotateKey
 from shoal.admin.webhooks import (
@@ -474,6 +478,11 @@ class AskStatus(Operation[Status]):
 _KEYS = (CreateKey, ListKeys, RotateKey, DeleteKey)
 _EXTERNAL_IDS = (ListExternalIds, LinkExternalId, UnlinkExternalId)
 _MODERATION = (
+    DeclareKind,
+    IndexKind,
+    ListKindPosts,
+    ListKinds,
+    ShowKind,
     ListRules,
     PutRule,
     SetRuleState,
@@ -486,6 +495,7 @@ _MODERATION = (
     ListBulk,
 )
 _HELD = (ListHeld, ApproveHeld, RejectHeld)
+_FEEDS = (ListFeeds, ShowNamedFeed, PutFeed, DeleteFeed, TryFeed, ReplayFeed)
 _WEBHOOKS = (
     *(AddWebhook, ListWebhooks, UpdateWebhook, ChangeWebhook),
     *(TestWebhook, ReplayWebhook, RotateWebhook, ListDeliveries),
@@ -494,6 +504,7 @@ AnyOperation = reduce(
     or_,
     {
         ImportArchive,
+        ImportMapped,
         ListAudit,
         ExportAudit,
         ReadEvents,
@@ -501,6 +512,7 @@ AnyOperation = reduce(
         *_EXTERNAL_IDS,
         *_MODERATION,
         *_HELD,
+        *_FEEDS,
         *_WEBHOOKS,
         *Operation.__subclasses__(),
     },

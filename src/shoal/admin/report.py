@@ -52,6 +52,8 @@ class Finding(NamedTuple):
     """Repair: schedule this app for deletion after a day without use."""
     plan: int = 0
     """Repair: add this object to the schedule with a new ticket."""
+    kind_post: int = 0
+    """Repair: index this post of a kind again."""
     fold: bool = False
     """Repair: store all tags in canonical form."""
 
@@ -87,6 +89,7 @@ PROMISES = {
     "I3": "associations (I3) have their inverses",
     "histories": "follow histories agree with the follows, for follower and followed member",
     "I4": "lists of posts by tag (I4) contain the live posts with the tag",
+    "kinds": "lists of posts by kind contain exactly the posts that match them",
     "spellings": "tags are stored in their canonical form",
     "cloud": "the tag cloud (I4) counts the live uses of every tag",
     "search": "the search index equals the members and posts",

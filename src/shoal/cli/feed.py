@@ -52,25 +52,25 @@ def feed(
     for position, line in enumerate(shown.lines, 1):
         if position - 1 in {0, shown.quiet} and shown.quiet:
             console.print("From friends who post rarely" if position == 1 else "The best of the others", style="bold")
-        _print(console, position, line)
+        print_line(console, position, line)
     if shown.words:
         console.print(shown.words, style="green")
 
 
-def _print(console: Console, position: int, line: FeedLine) -> None:
+def print_line(console: Console, position: int, line: FeedLine) -> None:
     first = " ".join(line.text.split()) or "(no words)"
     head = Text.assemble(f"{position:3}  ", (f"@{line.author}", "bold cyan"), "  ", first)
     head.truncate(console.width, overflow="ellipsis")
     console.print(head)
     if line.score is None:
         return
-    lost = f", {line.places_lost} places lower ({line.lost_to} rule)" if line.places_lost > 0 else ""
+    rule = f" ({line.lost_to} rule)" if line.lost_to else ""
+    lost = f", {line.places_lost} places lower{rule}" if line.places_lost > 0 else ""
     console.print(Text(f"     {line.score:.2f} from {', '.join(line.sources).replace('_', ' ')}{lost}", "dim"))
     for reason in line.reasons:
         style = "green" if reason.contribution > 0 else "red"
-        console.print(
-            Text.assemble("     ", (f"{reason.contribution:+.2f}", style), f"  {reason.name}: {reason.words}")
-        )
+        words = f": {reason.words}" if reason.words else ""
+        console.print(Text.assemble("     ", (f"{reason.contribution:+.2f}", style), f"  {reason.name}{words}"))
 
 
 @click.command()

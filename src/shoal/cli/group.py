@@ -32,6 +32,7 @@ PURPOSES = {
     "Products": {
         "key": "Create, list, rotate and delete the server keys of other products.",
         "events": "Follow the event log of the network.",
+        "kind": "Declare kinds of posts with data of their own.",
         "webhooks": "Send events to the URLs of other products.",
     },
     "Moderation": {
@@ -43,6 +44,7 @@ PURPOSES = {
     },
     "Content": {
         "feed": "Show the feed of a member, and explain its order.",
+        "feeds": "Manage the named feeds of the server.",
         "suggestions": "Show the follow suggestions of a member, and explain them.",
         "rank": "Evaluate another recipe for the ranked feed.",
         "tags": "Show the tag cloud, and deny or merge tags.",

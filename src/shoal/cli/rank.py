@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -36,9 +36,14 @@ def tell(report: ReplayReport, name: str) -> None:
     if not found.members:
         console.print("no member has posts to rank: try more --days", style="yellow")
         return
+    tell_figures(console, found, report.options.top)
+
+
+def tell_figures(console: Console, found: ReplayFigures, top: int) -> None:
+    """Print the figures of a comparison of first entries, `top` of each feed."""
     console.print()
     console.print(
-        f"{found.overlap:.0%} of the posts in tops of {report.options.top} stay; "
+        f"{found.overlap:.0%} of the posts in tops of {top} stay; "
         f"{found.unchanged:,} of {_members(found.members)} see the same posts in the same order"
     )
     console.print()
@@ -113,6 +118,46 @@ _MOST_BYTES = 65_536
 _DEFAULTS = ReplayOptions()
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def sample_options(command: F) -> F:
+    """Add the options of `ReplayOptions` to a command."""
+    options = (
+        click.option(
+            "--days",
+            type=click.IntRange(1, MOST_DAYS),
+            default=_DEFAULTS.days,
+            show_default=True,
+            help="Number of past days whose posts are ranked, for members who were active in these days.",
+        ),
+        click.option(
+            "--members",
+            type=click.IntRange(1, MOST_MEMBERS),
+            default=_DEFAULTS.members,
+            show_default=True,
+            help="Maximum number of random active members.",
+        ),
+        click.option(
+            "--top",
+            type=click.IntRange(1, MOST_TOP),
+            default=_DEFAULTS.top,
+            show_default=True,
+            help="Number of entries compared, from the top of each feed.",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(0, MOST_SEED),
+            default=_DEFAULTS.seed,
+            show_default=True,
+            help="Seed of the random choice of members.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @click.group()
 def rank() -> None:
     """Evaluate another recipe for the ranked feed."""
@@ -124,34 +169,7 @@ def rank() -> None:
 )
 @click.option("--preset", type=click.Choice(list(PRESETS)), help="Preset to compare, instead of a recipe file.")
 @click.option("--link", metavar="URL", help="Link to a shared recipe to compare, instead of a recipe file.")
-@click.option(
-    "--days",
-    type=click.IntRange(1, MOST_DAYS),
-    default=_DEFAULTS.days,
-    show_default=True,
-    help="Number of past days whose posts are ranked, for members who were active in these days.",
-)
-@click.option(
-    "--members",
-    type=click.IntRange(1, MOST_MEMBERS),
-    default=_DEFAULTS.members,
-    show_default=True,
-    help="Maximum number of random active members.",
-)
-@click.option(
-    "--top",
-    type=click.IntRange(1, MOST_TOP),
-    default=_DEFAULTS.top,
-    show_default=True,
-    help="Number of entries compared, from the top of each feed.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, MOST_SEED),
-    default=_DEFAULTS.seed,
-    show_default=True,
-    help="Seed of the random choice of members.",
-)
+@sample_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
 @click.option(
     "--plot",

@@ -16,11 +16,14 @@ from rich.table import Column, Table
 from shoal.admin import export as exports
 from shoal.admin.archives.importer import ImportArchive
 from shoal.admin.archives.records import Amounts, ArchiveReport, Omission
+from shoal.admin.database_imports.maps import parse_map, read_map
+from shoal.admin.database_imports.run import ImportMapped, ImportOptions
 from shoal.admin.imports.files import BEST_CONNECTED, MATCH, Sources, in_directory
 from shoal.admin.imports.records import ImportReport
 from shoal.admin.operations import Import
 from shoal.admin.report import Progress
 from shoal.app.network import open_network
+from shoal.app.paths import store_files
 from shoal.cli.group import pass_settings
 from shoal.cli.progress import bars
 from shoal.cli.stores import existing, perform
@@ -135,16 +138,75 @@ _FILE = click.Path(path_type=Path)
     help="Write directly into the store, which must be empty, or create each record as a server would.  [default: bulk if empty]",
 )
 @click.option("--refused", type=_FILE, metavar="FILE", help="Write every rejected record to this file.")
+@click.option(
+    "--map", "map_name", metavar="MAP", help="TOML file, or ready map, that assigns tables to members, posts and so on."
+)
+@click.option(
+    "--from", "source", metavar="URL", help="With --map: database to import from, or a folder of CSV and JSONL files."
+)
+@click.option(
+    "--issuer", metavar="NAME", help="With --map: product whose ids the rows have.  [default: that of the map]"
+)
+@click.option("--media", type=_FILE, metavar="FOLDER", help="With --map: directory of the media that have a path.")
+@click.option("--fetch-media", is_flag=True, help="With --map: fetch the media that have a URL.")
+@click.option("--dry-run", is_flag=True, help="With --map: report what would be imported, and write nothing.")
+@click.option("--strict", is_flag=True, help="With --map: abort at the first rejected row.")
+@click.option("--full", is_flag=True, help="With --map: read all rows, also those before the stored position.")
 @pass_settings
 def import_(
-    settings: Settings, /, folder: Path | None, columns: tuple[str, ...], refused: Path | None, **files: Any
+    settings: Settings, /, folder: Path | None, columns: tuple[str, ...], refused: Path | None, **options: Any
 ) -> None:
     """Import a network, whether or not a server is running.
 
     An interrupted import can be run again: existing records are recognized.
 
-    FOLDER contains graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/. Options name other files.
+    FOLDER contains graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/. ImportOptions name other files. With --map and
+    --from, the rows of a database are imported instead.
     """
+    mapping = {name: options.pop(name) for name in _MAPPING}
+    if mapping["map_name"] or mapping["source"]:
+        if folder or columns or any(value is not None for value in options.values()):
+            raise click.UsageError("--map cannot be combined with FOLDER and the options of its files")
+        _run(settings, _mapped(settings, refused, **mapping))
+        return
+    if any(mapping.values()):
+        given = next(name for name, value in mapping.items() if value)
+        raise click.UsageError(f"--{given.replace('_', '-')} needs --map")
+    _run(settings, _files(folder, columns, refused, options))
+
+
+_MAPPING = ("map_name", "source", "issuer", "media", "fetch_media", "dry_run", "strict", "full")
+
+
+def _mapped(settings: Settings, refused: Path | None, **options: Any) -> ImportMapped:
+    if not options["map_name"] or not options["source"]:
+        raise click.UsageError("--map and --from need each other")
+    text, source, media = read_map(options["map_name"]), options["source"], options["media"]
+    # Report a wrong map before a store is opened or created.
+    parse_map(text, options["issuer"] or "")
+    if "://" not in source:
+        source = str(Path(source).absolute())
+    elif source.startswith("sqlite:///"):
+        source = f"sqlite:///{Path(source.removeprefix('sqlite:///')).absolute()}"
+    if media is not None and not media.is_dir():
+        raise InvalidInput(f"--media: {media} is not a directory")
+    return ImportMapped(
+        text,
+        source,
+        options["issuer"] or "",
+        ImportOptions(
+            dry_run=options["dry_run"],
+            strict=options["strict"],
+            full=options["full"],
+            media=media.absolute() if media else None,
+            fetch=options["fetch_media"],
+            networks=settings.outgoing_networks,
+        ),
+        refused.absolute() if refused else None,
+    )
+
+
+def _files(folder: Path | None, columns: tuple[str, ...], refused: Path | None, files: dict[str, Any]) -> Import:
     # Make the paths absolute: the operation may run in a server, whose working directory differs.
     given = {
         name: value.absolute() if isinstance(value, Path) else value
@@ -155,9 +217,17 @@ def import_(
     sources = structs.replace(found, columns=_named(columns), **given)
     if not (sources.members or sources.follows or sources.posts):
         raise click.UsageError("nothing to import: name a FOLDER, or files with --members, --follows or --posts")
+    return Import(sources, refused.absolute() if refused else None)
+
+
+def _run(settings: Settings, operation: Import | ImportMapped) -> None:
+    if isinstance(operation, ImportMapped) and operation.options.dry_run:
+        # A dry run creates no store either.
+        missing = not all(path.exists() for path in store_files(settings))
+        settings = structs.replace(settings, store="memory://") if missing else settings
     try:
         with bars() as progress:
-            report = perform(settings, Import(sources, refused.absolute() if refused else None), progress, create=True)
+            report = perform(settings, operation, progress, create=True)
     except KeyboardInterrupt:
         click.echo("interrupted; run the command again to resume", err=True)
         raise SystemExit(130) from None

@@ -22,6 +22,7 @@ from shoal.commands import (
     albums,
     authentication,
     external_ids,
+    feeds,
     filters,
     held_content,
     invitations,
@@ -217,6 +218,7 @@ _COUNTED: dict[str, schema.AssocType] = {
     "media": schema.OWNS,
     "albums": schema.OWNS_ALBUM,
     "lists": schema.OWNS_LIST,
+    "feeds": schema.OWNS_FEED,
     "filters": schema.OWNS_FILTER,
     "invitations": schema.OWNS_INVITATION,
     "scheduled": schema.SCHEDULES,
@@ -251,6 +253,7 @@ _PLAIN = (
     schema.MARKED,
     schema.REPORT_UPHELD,
     schema.REPORT_DISMISSED,
+    schema.FOLLOWS_FEED,
 )
 """Types of associations whose deletion needs no further cleanup. Reports filed by the member are kept."""
 
@@ -418,6 +421,7 @@ _STEPS: Sequence[_Step] = (
     _each(schema.REACTS, _end_reaction),
     _by_verb(schema.VOTES, _end_vote),
     _by_verb(schema.OWNS_LIST, lists.delete),
+    _by_verb(schema.OWNS_FEED, feeds.delete_by_id),
     _by_verb(schema.OWNS_ALBUM, albums.delete),
     _by_verb(schema.OWNS_FILTER, filters.delete),
     _by_verb(schema.OWNS_INVITATION, invitations.drop),

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypedDict, TypeVar, Unpack
 
 import msgspec
@@ -44,7 +45,14 @@ from shoal.core.errors import (
     is_refusal,
 )
 from shoal.core.events import MailDue, ProfileChanged
-from shoal.core.external_ids import MAX_PER_MEMBER, ExternalId, ExternalLink, name_candidates
+from shoal.core.external_ids import (
+    MAX_PER_MEMBER,
+    ExternalId,
+    ExternalKind,
+    ExternalLink,
+    ExternalObject,
+    name_candidates,
+)
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, ProductToken, Role
 from shoal.core.placement import place
@@ -55,7 +63,16 @@ from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, IdTaken, KeyTaken, Reader, find_object
 from shoal.graph.member_lookup import login_of
-from shoal.graph.schema import EXTERNAL_IDS, LOGGED_IN, external_id_key, used_jwt_key, user_name_key
+from shoal.graph.schema import (
+    EXTERNAL_IDS,
+    LOGGED_IN,
+    AnyNode,
+    Key,
+    external_id_key,
+    external_object_key,
+    used_jwt_key,
+    user_name_key,
+)
 from shoal.i18n import language_tag
 
 _ABANDONED_MS = 10_000
@@ -63,6 +80,9 @@ _ABANDONED_MS = 10_000
 _PATIENCE_SECONDS = 3.0
 """How long a request pauses in total while another one links the same external id, or takes the user names that it tries."""
 _MAX_PAUSE = 0.2
+_READ_AT_ONCE = 256
+_LINKED_AT_ONCE = 25
+"""Objects whose external ids are stored in one commit: two rows each, within the limits of every store."""
 _MAX_LISTED = 4 * MAX_PER_MEMBER
 _PAGE = 20
 
@@ -78,6 +98,8 @@ class ExternalProfile(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
     language: str = ""
     """A language tag (BCP 47) or locale. An unknown language is ignored."""
+    created_at: int = 0
+    """When a new member joined the product (Unix ms), in an import; 0 for now."""
 
 
 class Registration(TypedDict, total=False):
@@ -297,6 +319,66 @@ async def free(writes: Writes, links: Sequence[ExternalLink]) -> None:
         await _free(writes, link.external, link.id)
 
 
+async def members_of(graph: Reader, externals: Iterable[ExternalId]) -> dict[ExternalId, int]:
+    """Return the ids of the members with these external ids, in any state. External ids without a member are omitted."""
+    links = await _objects_of_keys(graph, {external_id_key(external): external for external in externals})
+    found = {external: node for external, node in links.items() if isinstance(node, ExternalLink) and node.member_id}
+    return {external: link.member_id for external, link in found.items()}
+
+
+async def objects_of_kind(graph: Reader, kind: ExternalKind, externals: Iterable[ExternalId]) -> dict[ExternalId, int]:
+    """Return the ids of the objects with these external ids, also of deleted ones. External ids without an object are omitted."""
+    nodes = await _objects_of_keys(graph, {external_object_key(kind, external): external for external in externals})
+    return {external: node.object_id for external, node in nodes.items() if isinstance(node, ExternalObject)}
+
+
+async def object_id_of(graph: Reader, kind: ExternalKind, external: ExternalId) -> int:
+    """Return the id of the object with this external id. Raises `NotFound` if there is none, and if it was deleted."""
+    found = (await objects_of_kind(graph, kind, (external,))).get(external, 0)
+    if not await graph.obj_get((found,)):
+        raise NotFound("Record not found")
+    return found
+
+
+async def _objects_of_keys(graph: Reader, keys: Mapping[Key, ExternalId]) -> dict[ExternalId, AnyNode]:
+    found: dict[ExternalId, AnyNode] = {}
+    for part in _parts(list(keys), _READ_AT_ONCE):
+        owners = await graph.key_get(part)
+        nodes = await graph.obj_get(list(owners.values()))
+        found |= {keys[key]: nodes[id_] for key, id_ in owners.items() if id_ in nodes}
+    return found
+
+
+def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+async def link_objects(writes: Writes, kind: ExternalKind, linked: Mapping[ExternalId, int]) -> None:
+    """Give objects their external ids. Idempotent: an external id that has an object keeps it."""
+    shards: dict[int, dict[Key, int]] = {}
+    for external, object_id in linked.items():
+        key = external_object_key(kind, external)
+        shards.setdefault(key.shard, {})[key] = object_id
+
+    async def add(part: Mapping[Key, int]) -> None:
+        with another_request():
+            taken = await writes.graph.key_get(list(part))
+        batch = Batch(next(iter(part)).shard)
+        for key, object_id in part.items():
+            if key not in taken:
+                node = ExternalObject(id=writes.new_id(key.shard), object_id=object_id)
+                batch.fresh.add(node.id)
+                batch.obj_add(node)
+                batch.key_add(key, node.id)
+        if batch.objects:
+            await writes.graph.commit(batch)
+
+    parts = [dict(part) for keys in shards.values() for part in _parts(list(keys.items()), _LINKED_AT_ONCE)]
+    async with asyncio.TaskGroup() as tasks:
+        for part in parts:
+            tasks.create_task(retry_on_conflict(partial(add, part)))
+
+
 async def use_jwt(writes: Writes, issuer: str, jwt_id: str, expires_at: float) -> None:
     """Record the use of a JWT until it expires (Unix seconds). Raises `NotAllowed` if it was used already."""
     key = used_jwt_key(ExternalId(issuer, jwt_id))
@@ -432,7 +514,9 @@ async def _created(writes: Writes, external: ExternalId, profile: ExternalProfil
     name = await free_name(writes, profile.user_name)
     shard = place(name).shard
     ids = writes.new_id(shard), writes.new_id(shard)
-    member, login = members.imported(writes.limits, ids, name, profile.display_name or "", profile.note or "", 0)
+    member, login = members.imported(
+        writes.limits, ids, name, profile.display_name or "", profile.note or "", profile.created_at
+    )
     member = structs.replace(
         member,
         mentions=await members_named(writes, member.note),

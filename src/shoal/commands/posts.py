@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from shoal.commands import polls, publishing
+from shoal.commands import kinds, polls, publishing
 from shoal.commands.context import Writes, add_node
 from shoal.commands.media import check_attachable, descriptions_of, with_media
 from shoal.commands.members import members_named, tags_named
 from shoal.commands.polls import PollDraft
 from shoal.commands.publishing import Decide, With, check_unchanged, checked_media, facts_of
 from shoal.core.errors import Conflict, Gone, Held, InvalidInput, Rejected, TooLarge, UnexpectedMentions, Unfit
-from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
+from shoal.core.events import KindPostChanged, PostCreated, PostDeleted, PostImported, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.licenses import License
 from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
@@ -142,6 +142,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the photos may be downloaded; None as for `license`."""
     allowed_mentions: Sequence[int] | None = None
     """The only members that the text may mention; None for any. Edits ignore it."""
+    kind: str = ""
+    """The name of the kind that `data` matches; empty for none. In an edit, empty keeps the kind of the post."""
     imported: bool = False
     """Whether the post was first published elsewhere. Such a post mentions no members and sends no notifications."""
 
@@ -183,7 +185,7 @@ async def create(
         return _written(found)
     author, parent = await _access(writes, author_id, draft)
     content["place"] = stored_place(content["place"], author.place_precision)
-    content |= _terms(draft, author)
+    content |= _terms(draft, author) | await kinds.values_of(writes, draft.kind, content["json"])
     mentions = () if draft.imported else await _mentions(writes, draft)
     tags = tags_named(content["text"])
     known = {**content, "mentions": mentions, "tags": tags}
@@ -311,6 +313,7 @@ async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, cr
     """
     content, shard = _content(writes, draft), shard_of(author_id)
     content |= {"mentions": await members_named(writes, content["text"]), "tags": tags_named(content["text"])}
+    content |= await kinds.values_of(writes, draft.kind, content["json"])
     now = writes.new_id.now()
     batch = _creation(Post(id=id_, author_id=author_id, dated=created_at, **content), shard, now)
     take_keys(batch, request_keys(writes, author_id, "", record), id_, now)
@@ -324,8 +327,10 @@ async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
 
     Raises the errors of `create`.
     """
-    place = _content(writes, draft)["place"]
+    content = _content(writes, draft)
+    place = content["place"]
     _poll(writes, draft)
+    await kinds.values_of(writes, draft.kind, content["json"])
     author, _ = await _access(writes, author_id, draft)
     await _mentions(writes, draft)
     await check_attachable(writes, author_id, draft.media)
@@ -380,6 +385,8 @@ def _creation(post: Post, shard: int, now: int, event: type[PostCreated] = PostC
         )
     )
     _count_tags(batch, None, post, now)
+    if post.kind:
+        batch.emit(KindPostChanged(post_id=post.id))
     return batch
 
 
@@ -408,6 +415,7 @@ async def update(
     content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
     _check_not_edited(post, approved)
+    content |= await _of_kind(writes, post, draft, content["json"])
     content["visibility"] = narrowed(post, visibility)
     content |= _terms(draft, post)
     if draft.sensitive is None:
@@ -461,6 +469,13 @@ async def update(
 def _check_not_edited(post: Post, approved: HeldContent | None) -> None:
     if approved and post.edited_at != approved.edited_at:
         raise Unfit("The post has been edited since: reject this edit")
+
+
+async def _of_kind(writes: Writes, post: Post, draft: Draft, json: str) -> dict[str, Any]:
+    """Return the changed fields of a post of a kind. Raises `InvalidInput` for another kind, and for data that does not match."""
+    if draft.kind not in ("", post.kind):
+        raise InvalidInput(f"kind: cannot be changed (the post has the kind {post.kind or 'none'})", field="kind")
+    return await kinds.values_of(writes, post.kind, json) if json != post.json else {}
 
 
 async def _named(writes: Writes, text: str, post: Post) -> dict[str, Any]:
@@ -526,6 +541,8 @@ def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
         batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(edited.version))
     move_between_cells(batch, post, edited)
     narrow(batch, post, edited, now)
+    if post.kind and (post.json, post.visibility) != (edited.json, edited.visibility):
+        batch.emit(KindPostChanged(post_id=post.id))
     _count_tags(batch, post, edited, milliseconds_of(now))
 
 
@@ -606,6 +623,8 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
         )
     )
     _count_tags(batch, post, None, milliseconds_of(now))
+    if post.kind:
+        batch.emit(KindPostChanged(post_id=post.id))
     return batch
 
 

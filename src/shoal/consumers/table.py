@@ -13,6 +13,7 @@ from shoal.consumers import (
     conversations,
     home,
     indexing,
+    kinds,
     mail,
     media,
     members,
@@ -141,6 +142,8 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     events.ProfileChanged: (notifications.tell_of_member, indexing.look_at_member),
     events.SessionsEnded: (streaming.end_sessions, members.clear_tokens, members.clear_authorization_codes),
     events.Blocked: (relationships.end_follows,),
+    events.KindPostChanged: (kinds.look_at_post,),
+    events.KindChanged: (kinds.index_all,),
     events.TagsUsed: (indexing.count_and_look,),
     events.SuspensionChanged: (
         streaming.end_listening,

@@ -98,6 +98,10 @@ class AuditVerb(StrEnum):
     SERVER_KEY_CREATED = "server_key.created"
     SERVER_KEY_ROTATED = "server_key.rotated"
     SERVER_KEY_DELETED = "server_key.deleted"
+    KIND_DECLARED = "kind.declared"
+    FEED_CREATED = "feed.created"
+    FEED_CHANGED = "feed.changed"
+    FEED_DELETED = "feed.deleted"
     WEBHOOK_CREATED = "webhook.created"
     WEBHOOK_UPDATED = "webhook.updated"
     WEBHOOK_PAUSED = "webhook.paused"
@@ -168,7 +172,9 @@ class TargetKind(StrEnum):
     RULE = "rule"
     BULK_ACTION = "bulk_action"
     SERVER_KEY = "server_key"
+    FEED = "feed"
     WEBHOOK = "webhook"
+    KIND = "kind"
 
 
 class AuditTarget(NamedTuple):

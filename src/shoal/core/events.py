@@ -79,6 +79,19 @@ class PostHidden(Event, frozen=True, tag="post_hidden"):
     post_id: int
 
 
+class KindPostChanged(Event, frozen=True, tag="kind_post_changed"):
+    """A post of a kind was created, changed or deleted: the lists of its index are updated."""
+
+    post_id: int
+
+
+class KindChanged(Event, frozen=True, tag="kind_changed"):
+    """The indexed paths of a kind were changed: all posts of the kind are indexed again."""
+
+    kind_id: int
+    schema_version: int
+
+
 class TagsUsed(Event, frozen=True, tag="tags_used"):
     """The tags of a public post were added, changed or removed, so the tag cloud has to be updated.
 

@@ -1,10 +1,11 @@
-"""External ids: the ids of members in another product, and user names for members whom that product proposes."""
+"""External ids: the ids of members and other objects in another product, and user names for members whom that product proposes."""
 
 from __future__ import annotations
 
 import re
 import secrets
 from collections.abc import Iterator
+from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
@@ -23,7 +24,7 @@ _RANDOM_NAMES = 4
 
 
 class ExternalId(NamedTuple):
-    """The id of a member at an issuer. Both are compared exactly, byte by byte."""
+    """The id of a member or another object at an issuer. Both are compared exactly, byte by byte."""
 
     issuer: str
     id: str
@@ -59,6 +60,20 @@ class ExternalLink(Node, frozen=True, tag="external_link"):
     @property
     def external(self) -> ExternalId:
         return ExternalId(self.issuer, self.subject)
+
+
+class ExternalKind(StrEnum):
+    """A kind of objects with external ids. Ids of different kinds may be equal."""
+
+    POSTS = "posts"
+    COMMENTS = "comments"
+    MEDIA = "media"
+
+
+class ExternalObject(Node, frozen=True, tag="external_object"):
+    """The object that has an external id. It is on the shard of its key and, like the key, remains when the object is deleted."""
+
+    object_id: int = 0
 
 
 def external_id(issuer: str, id_: str) -> ExternalId:

@@ -223,6 +223,16 @@ HIDDEN_WITH_AUTHOR = 2
 """Reason for which a post is hidden: its author is suspended."""
 
 
+class Presentation(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What clients show of a post whose kind they do not support. Empty texts show nothing."""
+
+    title: str = ""
+    link: str = ""
+    """An http or https URL."""
+    image: str = ""
+    """The URL of a picture."""
+
+
 class Post(Node, frozen=True, tag="post"):
     """A post or, if it has a `parent_id`, a comment."""
 
@@ -256,6 +266,12 @@ class Post(Node, frozen=True, tag="post"):
     untrendable: bool = False
     """Moderation: the post is excluded from all trends."""
     review: Review = Review.NONE
+    kind: str = ""
+    """The name of a kind that an application declared, which `data` matches; empty for none. It never changes."""
+    kind_version: int = 0
+    """The version of the kind with which the data was checked last."""
+    presentation: Presentation | None = None
+    """What clients show of `data`, by the hints of the kind."""
 
     @property
     def created_at(self) -> int:
@@ -267,6 +283,15 @@ class Post(Node, frozen=True, tag="post"):
         return msgspec.json.decode(self.json) if self.json else None
 
     @property
+    def shown_text(self) -> str:
+        """The text, with the title and the link of its `presentation` that it does not contain."""
+        if self.presentation is None:
+            return self.text
+        title, link = self.presentation.title, self.presentation.link
+        before, after = (title if title not in self.text else ""), (link if link not in self.text else "")
+        return "\n\n".join(filter(None, (before, self.text, after)))
+
+    @property
     def open(self) -> bool:
         return self.visibility in OPEN and not self.hidden
 
@@ -275,6 +300,19 @@ class Post(Node, frozen=True, tag="post"):
         """Whether the post appears in the public timeline: it is public, and not a comment on another member's post."""
         answers_another = self.parent_id and self.parent_author_id != self.author_id
         return self.visibility is Visibility.PUBLIC and not answers_another
+
+
+class ImportPosition(msgspec.Struct, frozen=True):
+    """How far a section of a mapped import has come. `values` are those of its order columns, as pairs of type and text."""
+
+    values: tuple[tuple[str, str], ...]
+    finished: bool = False
+
+
+class ImportProgress(Node, frozen=True, tag="import_progress"):
+    """The progress of the mapped imports from one product: a position for each section, by its digest."""
+
+    positions: dict[str, ImportPosition] = {}
 
 
 class Revision(Node, frozen=True, tag="revision"):

@@ -10,6 +10,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from shoal.core.errors import Gone, NotFound
+from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.filters import MAX_FILTERS, Filter
 from shoal.core.ids import now_ms
 from shoal.core.model import Album, Media, Member, MemberList, Node, Poll, Post, ScheduledPost, Share
@@ -45,7 +46,7 @@ _REST = (FOLLOWED_BY, REQUESTS, REQUESTED_BY, WATCHES, ENDORSES, NOTES)
 
 
 N = TypeVar("N", bound=Node)
-Owned = TypeVar("Owned", Album, Filter, Invitation, Media, MemberList, ScheduledPost, HeldContent)
+Owned = TypeVar("Owned", Album, Filter, Invitation, Media, MemberList, ScheduledPost, HeldContent, NamedFeed)
 
 
 async def prefetch(

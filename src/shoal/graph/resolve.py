@@ -219,6 +219,8 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
     # An operation that is not later than the stored association gets the time just after it. In types with a `history`, an
     # operation at an equal time is never later.
     if stored is not None and not (op.time > stored.time if atype.history else _later(op, stored)):
+        if atype.versioned:
+            return None
         op = op._replace(time=stored.time + 1)
     if op.alive and op.data and atype.history and (stored is None or not stored.alive):
         # The follow was deleted while its options were being changed: it begins again now.

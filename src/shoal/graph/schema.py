@@ -16,14 +16,17 @@ from shoal.core.bulk_moderation import BulkAction
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import NewerNeeded
-from shoal.core.external_ids import ExternalId, ExternalLink
+from shoal.core.external_ids import ExternalId, ExternalKind, ExternalLink, ExternalObject
+from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
+from shoal.core.kinds import PostKind
 from shoal.core.model import (
     AccountDeletion,
     Album,
     App,
     AuthorizationCode,
+    ImportProgress,
     Media,
     Member,
     MemberList,
@@ -56,6 +59,8 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     - `history`: number of a type, or 0. The time of every begin and end is recorded (`payloads/follows`): in the tombstone or,
       while the association is alive, in a tombstone of that other type. Both kinds of tombstones are kept longer than others.
     - `ended_listed`: tombstones can be listed by the time of the deletion, as live associations can by their time.
+    - `versioned`: the data of an association is a version. An operation that is not later than the stored association has no
+      effect, because its version is outdated; for other types, its time is raised.
     - `covered`: lists are long, or many are read at once, and no entry has more than 2,000 bytes of data. PostgreSQL keeps the
       data in the index of the list too, and reads only the index.
     """
@@ -70,6 +75,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     history: int = 0
     ended_listed: bool = False
     covered: bool = False
+    versioned: bool = False
 
     def __repr__(self) -> str:
         return self.name.upper()
@@ -178,6 +184,13 @@ PARKED_EVENTS = AssocType(121, "parked_events")  # webhook -> parked event (an i
 HOLDS = AssocType(130, "holds")  # member -> own held content
 QUEUED = AssocType(131, "queued", inverse=132, counted=False)  # held content that waits for a decision -> `EVERYBODY`
 QUEUE = AssocType(132, "queue", inverse=131)
+INDEXED = AssocType(
+    161, "indexed", inverse=162, positional=True, counted=False, versioned=True
+)  # post of a kind -> list of the index of its kind (an id made of the list's name)
+INDEX_OF = AssocType(162, "index_of", inverse=161, positional=True, counted=False, versioned=True)
+KINDS = AssocType(160, "kinds")  # `EVERYBODY` -> kind
+OWNS_FEED = AssocType(165, "owns_feed")  # member, or `EVERYBODY` -> named feed
+FOLLOWS_FEED = AssocType(166, "follows_feed")  # member -> named feed, which may be deleted
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: entry or IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
@@ -272,6 +285,11 @@ def cell_id(cell: str) -> int:
     return named("cell", cell)
 
 
+def index_id(name: str) -> int:
+    """Return the id of a list of the index of a kind, from its name (`core.kind_index`)."""
+    return named("index", name)
+
+
 def handle_id(handle: str) -> int:
     return named("handle", handle)
 
@@ -355,6 +373,20 @@ def external_id_key(external: ExternalId) -> Key:
     return Key(place(digest).shard, "external_id", digest)
 
 
+def external_object_key(kind: ExternalKind, external: ExternalId) -> Key:
+    """Return the key of the external id of an object. It is on the first shard of a data source.
+
+    The keys of a batch of objects are thus on at most 64 shards, and take as few commits.
+    """
+    digest = external.digest
+    return Key(place(digest).a * SHARDS_PER_SOURCE, "external_object", f"{kind}:{digest}")
+
+
+def import_progress_key(issuer: str) -> Key:
+    """Return the key of the progress of mapped imports from a product."""
+    return Key(shard_of(EVERYBODY), "import_progress", ExternalId(issuer, "").digest)
+
+
 def used_jwt_key(jwt: ExternalId) -> Key:
     """Return the key that makes a JWT single-use. `jwt` has its issuer and its claim `jti`."""
     digest = jwt.digest
@@ -407,8 +439,17 @@ def import_key(shard: int, source: str) -> Key:
     return Key(shard, "import", source)
 
 
+def feed_key(name: str) -> Key:
+    """Return the key that leads from the name of a feed of the server to the feed."""
+    return Key(shard_of(EVERYBODY), "feed", name)
+
+
 def moderation_rules_key() -> Key:
     return Key(shard_of(EVERYBODY), "moderation_rules", "")
+
+
+def kind_key(name: str) -> Key:
+    return Key(shard_of(EVERYBODY), "kind", name)
 
 
 def backup_key() -> Key:
@@ -446,6 +487,8 @@ AnyNode = (
     | Token
     | ProductToken
     | ExternalLink
+    | ExternalObject
+    | ImportProgress
     | AuthorizationCode
     | FeedPreferences
     | SeenPosts
@@ -458,6 +501,8 @@ AnyNode = (
     | Webhook
     | WebhookLog
     | HeldContent
+    | PostKind
+    | NamedFeed
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -274,6 +274,7 @@ class IpGuard:
         self._outage = ThrottledLog(_log)
         self.watched = False
         """Whether `watching` refreshes the table, so that no request needs to."""
+        self._used = False
         self.refused = 0
 
     def is_due(self) -> bool:
@@ -315,6 +316,7 @@ class IpGuard:
 
     def severity(self, scope: Scope) -> IpSeverity | None:
         """Return the severity of the most severe IP block for the client of a connection, or None."""
+        self._used = True
         if self._table.is_empty:
             return None
         found = self._table.blocks_of(client_of(scope))
@@ -337,7 +339,10 @@ class IpGuard:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_EVERY_SECONDS)
-            await self.look()
+            # In an idle process, the next request refreshes the table.
+            self.watched, self._used = self._used, False
+            if self.watched:
+                await self.look()
 
 
 class IpBlocking:

@@ -27,6 +27,7 @@ AnyScheduled: TypeAlias = ScheduledPost | int
 AnyMoment: TypeAlias = datetime | int
 """A `datetime` with a zone, or Unix milliseconds."""
 VisibilityName: TypeAlias = Literal["public", "unlisted", "followers", "direct"]
+ExternalKindName: TypeAlias = Literal["posts", "comments", "media"]
 PrecisionName: TypeAlias = Literal["exact", "100m", "1km", "10km", "city", "none"]
 
 E = TypeVar("E", bound=StrEnum)

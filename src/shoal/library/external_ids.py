@@ -1,4 +1,4 @@
-"""Members of another product, by their ids there."""
+"""Members and other objects of another product, by their ids there."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from shoal.app.network import Network
 from shoal.commands import external_ids
 from shoal.commands.external_ids import ExternalProfile
 from shoal.core.errors import NotFound
-from shoal.core.external_ids import ExternalId, external_id
-from shoal.library.acting import AnyMember, resolve
+from shoal.core.external_ids import ExternalId, ExternalKind, external_id
+from shoal.library.acting import AnyMember, ExternalKindName, one_of, resolve
 from shoal.library.handle import Handle
 
 
 class ExternalIds:
-    """The external ids of a network's members: pairs of an issuer and an id there, each of at most 255 bytes."""
+    """The external ids of members and of imported objects: pairs of an issuer and an id there, each of at most 255 bytes."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -50,6 +50,19 @@ class ExternalIds:
         if member is None:
             raise NotFound("no member has this external id")
         return Handle(self._network, member)
+
+    async def find(self, kind: ExternalKindName, issuer: str, id_: str) -> int:
+        """Return the id of the post, comment or media object that was imported with an external id.
+
+        Args:
+            kind: The kind of the external id: "posts", "comments" or "media".
+            issuer: The issuer in the map of the import.
+            id_: The id of the object there.
+
+        Raises `NotFound`, also if the object was deleted, and `InvalidInput`.
+        """
+        chosen = one_of(ExternalKind, kind, "kind")
+        return await external_ids.object_id_of(self._network.writes.graph, chosen, external_id(issuer, id_))
 
     async def of(self, who: AnyMember) -> list[ExternalId]:
         """Return the external ids of a member, newest first. Raises `NotFound` for an unknown user name."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from types import MappingProxyType
 
 import msgspec
 
 from shoal.app.paths import base_url
-from shoal.commands import ranking
+from shoal.commands import kinds, ranking
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import FilterContext
 from shoal.core.model import MemberList
@@ -28,6 +29,7 @@ from shoal.queries.foryou.feed import FeedExplanation, ForYou
 from shoal.queries.foryou.preview import Effect, effect_of
 from shoal.queries.foryou.ranking import decode_cursor
 from shoal.queries.hydration import Entry
+from shoal.queries.kinds import posts_page
 from shoal.queries.pagination import read_by_page
 from shoal.queries.pipeline import Page, filtered
 from shoal.queries.streaming import News, OfViewer
@@ -141,6 +143,38 @@ class SeesFeeds(Seeing):
         )
         found = await posts.authored_page(self._reads, self._viewer, member.id, cursor, query)
         return await self._filtered(found, FilterContext.ACCOUNT)
+
+    async def posts_of_kind(
+        self,
+        name: str,
+        where: Mapping[str, object] = MappingProxyType({}),
+        before: int | None = None,
+        limit: int = 20,
+        *,
+        author: AnyMember | None = None,
+        after: int | None = None,
+        oldest_first: bool = False,
+    ) -> Page:
+        """Return a page of the public posts of a kind, newest first.
+
+        Args:
+            where: Values of one indexed path, or of both paths of a declared pair. A value, a list of up to 10 values, a pair of
+                limits for a number or time (None for no limit), or a `Disk` for a place: `{"minutes": (10, 30)}`. A time is a
+                `datetime`, or text such as "2026-01-31".
+            author: Only posts by this member, whatever their visibility, that this viewer may see.
+            oldest_first: The page has the oldest entries newer than `after`, still newest first.
+
+        Raises `NotFound` for an unknown kind or author, `InvalidInput` for a path without an index and an invalid value, and
+        `Unfit` while the index is being built.
+        """
+        cursor = part(before, limit, after, oldest_first=oldest_first)
+        kind = await kinds.get(self._writes, name)
+        filters = kind.filters(where)
+        author_id = 0
+        if author is not None:
+            author_id = (await access_member(self._reads.graph, await self._resolve(author))).id
+        found = await posts_page(self._reads, self._viewer, kind, filters, cursor, author_id=author_id)
+        return await self._filtered(found, FilterContext.PUBLIC)
 
     async def _filtered(self, page: Page, where: FilterContext) -> Page:
         return Page(await filtered(self._reads.graph, self._viewer, page.entries, where), page.next)

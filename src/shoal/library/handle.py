@@ -12,12 +12,13 @@ from shoal.library.lists import OwnLists
 from shoal.library.media import OwnAlbums, SeesAlbums, Uploads
 from shoal.library.members import FindsContacts, HasProfile, Invites, LogsIn, SeesProfiles
 from shoal.library.moderation import Complains, Moderation, OwnHeld
+from shoal.library.named_feeds import OwnFeeds, SeesNamedFeeds
 from shoal.library.notifications import OwnConversations, OwnNotifications
 from shoal.library.posts import OwnScheduled, Reacts, SeesPosts, SeesReactions, WritesPosts
 from shoal.library.search import FollowsTags, MemberSearches, Searches
 
 
-class Visitor(SeesPosts, SeesReactions, SeesPeople, SeesProfiles, SeesAlbums, SeesFeeds, Searches):
+class Visitor(SeesPosts, SeesReactions, SeesPeople, SeesProfiles, SeesAlbums, SeesFeeds, SeesNamedFeeds, Searches):
     """A view for an anonymous visitor."""
 
     def __init__(self, network: Network) -> None:
@@ -34,6 +35,7 @@ class Handle(
     HasProfile,
     SeesAlbums,
     HasFeeds,
+    SeesNamedFeeds,
     ReadsForYou,
     FollowsTags,
     MemberSearches,
@@ -49,6 +51,7 @@ class Handle(
         super().__init__(network, member.id, member.name)
         self.albums = OwnAlbums(network, member.id)
         self.lists = OwnLists(network, member.id)
+        self.feeds = OwnFeeds(network, member.id)
         self.filters = OwnFilters(network, member.id)
         self.notifications = OwnNotifications(network, member.id)
         self.conversations = OwnConversations(network, member.id)

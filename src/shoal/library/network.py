@@ -19,8 +19,10 @@ from shoal.graph.access import access_member
 from shoal.library.acting import AnyMember, AnyPost, resolve
 from shoal.library.external_ids import ExternalIds
 from shoal.library.handle import Handle, Visitor
+from shoal.library.kinds import Kinds
 from shoal.library.moderation import Moderation, NetworkBlocklists
 from shoal.library.moderation_rules import BulkModeration, ModerationRules
+from shoal.library.named_feeds import ServerFeeds
 from shoal.library.search import Tags
 from shoal.library.server_keys import ServerKeys
 from shoal.library.shared_network import SharedNetwork
@@ -44,9 +46,11 @@ class Shoal:
         self.moderation = Moderation(network)
         self.moderation_rules = ModerationRules(network)
         self.bulk_moderation = BulkModeration(network)
+        self.kinds = Kinds(network)
         self.server_keys = ServerKeys(network)
         self.external_ids = ExternalIds(network)
         self.webhooks = Webhooks(network)
+        self.server_feeds = ServerFeeds(network)
         self.visitor = Visitor(network)
         self.closing = AsyncExitStack()
         """Tasks and streams that must end before the network is closed."""

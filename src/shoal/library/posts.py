@@ -108,6 +108,7 @@ class WritesPosts(Acting):
         place: Place | tuple[float, float] | None = None,
         poll: PollDraft | None = None,
         data: object = None,
+        kind: str = "",
         license: License | LicenseName | None = None,  # noqa: A002 (the builtin exists in interactive sessions only)
         downloads: bool | None = None,
         request: str = "",
@@ -116,6 +117,7 @@ class WritesPosts(Acting):
 
         Args:
             data: Any JSON of at most 64 KiB.
+            kind: The name of a declared kind, whose schema `data` must match. It cannot be changed later.
             license: The license of the media; None applies the member's `default_license`.
             downloads: Whether the photos may be downloaded; None applies the member's `allows_downloads`.
             place: Stored with the precision that the member chose (`update_profile`).
@@ -136,6 +138,7 @@ class WritesPosts(Acting):
             place=place,
             poll=poll,
             data=data,
+            kind=kind,
             license=license,
             downloads=downloads,
         )
@@ -154,6 +157,7 @@ class WritesPosts(Acting):
         place: Place | tuple[float, float] | None = None,
         poll: PollDraft | None = None,
         data: object = None,
+        kind: str = "",
         license: License | LicenseName | None = None,  # noqa: A002 (the builtin exists in interactive sessions only)
         downloads: bool | None = None,
         request: str = "",
@@ -174,6 +178,7 @@ class WritesPosts(Acting):
             place=place,
             poll=poll,
             data=data,
+            kind=kind,
             license=license,
             downloads=downloads,
             parent_id=parent.id,
@@ -252,6 +257,7 @@ def draft_of(
     place: Place | tuple[float, float] | None,
     poll: PollDraft | None,
     data: object,
+    kind: str = "",
     license: License | LicenseName | None = None,  # noqa: A002 (the builtin exists in interactive sessions only)
     downloads: bool | None = None,
     parent_id: int = 0,
@@ -267,6 +273,7 @@ def draft_of(
         place=place,
         poll=poll,
         data=data,
+        kind=kind,
         license=None if license is None else one_of(License, license, "license"),
         downloads=downloads,
         parent_id=parent_id,
@@ -393,6 +400,7 @@ class OwnScheduled(Owned):
         place: Place | tuple[float, float] | None = None,
         poll: PollDraft | None = None,
         data: object = None,
+        kind: str = "",
         license: License | LicenseName | None = None,  # noqa: A002 (the builtin exists in interactive sessions only)
         downloads: bool | None = None,
         request: str = "",
@@ -412,6 +420,7 @@ class OwnScheduled(Owned):
             place=place,
             poll=poll,
             data=data,
+            kind=kind,
             license=license,
             downloads=downloads,
             parent_id=0 if answers is None else post_id(answers),

@@ -1,4 +1,4 @@
-"""Members of another product, by their ids there. For server keys only; Mastodon has no equivalent."""
+"""Members and other objects of another product, by their ids there. For server keys only; Mastodon has no equivalent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Meta
 from shoal.commands import external_ids
 from shoal.commands.external_ids import ExternalProfile
 from shoal.core.errors import NotFound, ShoalError, TooMany
-from shoal.core.external_ids import ExternalId, external_id
+from shoal.core.external_ids import ExternalId, ExternalKind, external_id
 from shoal.core.model import Member
 from shoal.graph.access import get_object
 from shoal.http.errors import reply_for
@@ -39,6 +39,11 @@ class ExternalIdPath(msgspec.Struct, frozen=True):
 
     issuer: _Part
     id: _Part
+
+
+class ExternalObjectPath(ExternalIdPath, frozen=True):
+    kind: ExternalKind
+    """`posts`, `comments` or `media`: the kind of the external id."""
 
 
 class MemberProfile(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +83,15 @@ class ExternalIdEntity(msgspec.Struct, kw_only=True):
 
     issuer: str
     id: str
+
+
+class LinkedObject(msgspec.Struct, kw_only=True):
+    """The object that was imported with an external id."""
+
+    id: str
+    """The id of the status or of the media attachment."""
+    kind: ExternalKind
+    external_id: ExternalIdEntity
 
 
 class LinkedMember(msgspec.Struct, kw_only=True):
@@ -190,6 +204,14 @@ async def unlink_member(context: Context, params: ExternalIdPath) -> None:
 async def get_by_id(context: Context, params: One) -> object:
     """Show a member with their external ids, by the member's id."""
     return await _shown(context, await get_object(context.app.graph, Member, params.id))
+
+
+@router.get("/api/shoal/v1/by-external-id/{kind}/{issuer}/{id}", answer=LinkedObject)
+async def get_object_by_external_id(context: Context, params: ExternalObjectPath) -> object:
+    """Show the id of the post, comment or media object that was imported with an external id."""
+    external = external_id(params.issuer, params.id)
+    found = await external_ids.object_id_of(context.app.graph, params.kind, external)
+    return LinkedObject(id=str(found), kind=params.kind, external_id=_entity(external))
 
 
 async def _found(context: Context, params: ExternalIdPath) -> Member:

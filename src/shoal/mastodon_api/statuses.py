@@ -61,6 +61,8 @@ class ShoalParams(msgspec.Struct, frozen=True):
     """Properties of a status that Mastodon does not have."""
 
     data: Json | None = None
+    kind: Annotated[str, Meta(max_length=100)] = ""
+    """The name of the kind whose schema `data` matches. An edit cannot change it."""
     place: PlaceParams | UnsetType | None = UNSET
     """In an edit, null removes the place."""
     license: License | None = None
@@ -149,6 +151,7 @@ async def create(context: Context, params: NewStatus) -> object:
         parent_id=params.in_reply_to_id or 0,
         place=_place(params.shoal),
         data=params.shoal.data.value if params.shoal.data else None,
+        kind=params.shoal.kind,
         poll=params.poll.draft() if params.poll else None,
         license=params.shoal.license,
         downloads=params.shoal.downloads,
@@ -207,6 +210,7 @@ def _edited(post: Post, params: Edit) -> Draft:
         media=post.media if given.media_ids is None else given.media_ids,
         place=post.place if extra.place is UNSET else _place(extra),
         data=extra.data.value if extra.data else post.data,
+        kind=extra.kind,
         poll=given.poll.draft() if given.poll else None,
         license=extra.license,
         downloads=extra.downloads,

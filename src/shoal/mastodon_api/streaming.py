@@ -19,9 +19,12 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated, Unavailable
+from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.model import MemberList
 from shoal.graph.access import own_object
 from shoal.graph.cache.coherence import another_request
+from shoal.graph.contract import find_object
+from shoal.graph.feed_lookup import readable_feed
 from shoal.graph.schema import tag_id
 from shoal.http import rate_limits
 from shoal.http.authentication import bearer_of, caller_of, caller_with, granted
@@ -113,6 +116,9 @@ async def _list_id(app_context: AppContext, member_id: int, list_id: int) -> int
     if list_id == FOR_YOU_LIST and app_context.settings.for_you_list:
         # The list "For you" has no live updates, because it is not ordered by time.
         return list_id
+    if await find_object(app_context.graph, NamedFeed, list_id) is not None:
+        # A named feed has no live updates: clients read it again.
+        return (await readable_feed(app_context.graph, member_id, str(list_id))).id
     return (await own_object(app_context.graph, MemberList, member_id, list_id)).id
 
 

@@ -18,8 +18,8 @@ from shoal.throttled_log import ThrottledLog
 _log = logging.getLogger(__name__)
 
 _AWAY_SECONDS = 0.5
-_LONGEST_POLL_SECONDS = 1.0
-"""Events of this process wake a relay. It also polls for events of other processes, less often while there are none."""
+_LONGEST_POLL_SECONDS = 10.0
+"""Events of this process wake a relay. It also polls for events of processes that died, less often while there are none."""
 _PART_OF_LEASE = 0.75
 """Jobs that could not be sent within this fraction of their lease are abandoned until the lease expires."""
 

@@ -129,6 +129,8 @@ class PostData(msgspec.Struct, frozen=True, kw_only=True):
     """Whether reports removed the post from public lists."""
     data: Any
     """The JSON value that an application stored with the post; null for none."""
+    kind: str
+    """The name of the kind of `data`; empty for none."""
 
 
 class ShareData(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,6 +256,7 @@ def post_data(source: str, post: Post, author: Member, files: Sequence[Media], p
         place=PlaceData(latitude=post.place.latitude, longitude=post.place.longitude) if post.place else None,
         held=post.review in HELD,
         data=post.data,
+        kind=post.kind,
     )
 
 

@@ -40,7 +40,7 @@ from shoal.graph.schema import (
 )
 from shoal.queries import lists
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Row, ViewerState, prefetch_shown
+from shoal.queries.hydration import Entry, Row, RowFilter, ViewerState, prefetch_shown
 from shoal.queries.pagination import Sources, pull, read_by_page
 from shoal.queries.pipeline import (
     NO_CONTENT_FILTERS,
@@ -73,11 +73,14 @@ class _HomeSettings(NamedTuple):
 _PLAIN = _HomeSettings(set(), frozenset())
 
 
-async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
+async def page(
+    reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True, admits: RowFilter | None = None
+) -> Page:
     """Return a page of the viewer's home timeline.
 
     A timeline that is not materialized is rebuilt first. `next` is None only at the end of the timeline. Without
-    `direct`, direct messages are excluded: Mastodon clients expect them, the web app shows them as conversations.
+    `direct`, direct messages are excluded: Mastodon clients expect them, the web app shows them as conversations. `admits`
+    selects the posts and shares of the page, before anything else of them is read.
     """
     with one_request():
         opening = await _opened(reads, viewer, cursor)
@@ -94,8 +97,8 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True
             if counts[OWNS_FILTER]
             else NO_CONTENT_FILTERS
         )
-        skeleton = partial(_materialised, reads, viewer, opening=opening)
-        folds = _folds(reads, viewer, skeleton, settings, direct=direct)
+        skeleton = partial(materialized, reads, viewer, opening=opening)
+        folds = _folds(reads, viewer, skeleton, settings, direct=direct, admits=admits)
         return await read_folded(folds, cursor, content_filters)
 
 
@@ -112,9 +115,18 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool 
     )
 
 
-def _folds(reads: Reads, viewer: int, skeleton: Skeleton, settings: _HomeSettings, *, direct: bool = True) -> Folds:
+def _folds(
+    reads: Reads,
+    viewer: int,
+    skeleton: Skeleton,
+    settings: _HomeSettings,
+    *,
+    direct: bool = True,
+    admits: RowFilter | None = None,
+) -> Folds:
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
-        return _belonging(seen, viewer, rows, settings)
+        found = _belonging(seen, viewer, rows, settings)
+        return found if admits is None else list(filter(admits, found))
 
     return folds_of(reads, viewer, skeleton, keep, direct=direct, tags=settings.tags)
 
@@ -123,7 +135,7 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
     """Return the entries among `ids` that are in the viewer's home timeline now, as `page` would show them, in that order."""
     with one_request():
         settings = await _settings_of(reads.graph, viewer)
-        folds = _folds(reads, viewer, partial(_materialised, reads, viewer), settings)
+        folds = _folds(reads, viewer, partial(materialized, reads, viewer), settings)
         rows = _belonging(folds.seen, viewer, await folds.seen.look(ids), settings)
         if not rows:
             return []
@@ -134,14 +146,19 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
 async def newest(reads: Reads, viewer: int, limit: int) -> list[int]:
     """Return the ids of the newest entries in the viewer's home timeline, without checking visibility."""
     with one_request():
-        return await _materialised(reads, viewer, Cursor(limit=limit))
+        return await materialized(reads, viewer, Cursor(limit=limit))
 
 
 async def pulled(reads: Reads, viewer: int, limit: int) -> list[int]:
     """Return the ids that `newest` would return, by pull alone. No timeline is rebuilt or counted as used."""
     with one_request():
-        sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
-        return await pull(reads.graph, sources, Cursor(limit=limit))
+        return await pulled_at(reads, viewer, Cursor(limit=limit))
+
+
+async def pulled_at(reads: Reads, viewer: int, at: Cursor) -> list[int]:
+    """Return the ids that `materialized` would return, by pull alone."""
+    sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
+    return await pull(reads.graph, sources, at)
 
 
 async def at_positions(reads: Reads, viewer: int, first: int, last: int) -> list[Entry]:
@@ -245,7 +262,8 @@ async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Openi
     return opening
 
 
-async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
+async def materialized(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
+    """Return the ids of entries that may be in the viewer's home timeline, without checking visibility and follows."""
     if opening is None or opening.at != at:
         # Read the marks of high fan-out sources before the timeline: a source loses its mark only after its unpushed entries have
         # been merged into the timelines.

@@ -28,10 +28,10 @@ async def public_page(reads: Reads, viewer: int | None, cursor: Cursor, *, only_
         return row[1].published and bool(row[1].media or not only_media)
 
     skeleton = partial(pull, reads.graph, {PUBLISHED: PUBLIC_LISTS})
-    return await read_page(reads, viewer, cursor, skeleton, _listed, row_filter=row_filter)
+    return await read_page(reads, viewer, cursor, skeleton, listed, row_filter=row_filter)
 
 
-async def _listed(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
+async def listed(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if listed_publicly(seen, row[1])]
 
 
@@ -67,7 +67,7 @@ async def tag_page(reads: Reads, viewer: int | None, query: TagQuery, cursor: Cu
         found = await reads.graph.assoc_range(sources[0], TAG_OF, at)
         return [entry.id2 for entry in found]
 
-    return await read_page(reads, viewer, cursor, skeleton, _listed, row_filter=query.admits)
+    return await read_page(reads, viewer, cursor, skeleton, listed, row_filter=query.admits)
 
 
 async def newest_around(reads: Reads, place: Place | None, near_km: float, limit: int) -> list[int]:
@@ -113,4 +113,4 @@ async def nearby_page(
         return disk.has(row[1].place) and bool(row[1].media or not only_media)
 
     skeleton = partial(pull, reads.graph, _cells_of(disk))
-    return await read_page(reads, viewer, cursor, skeleton, _listed, row_filter=row_filter)
+    return await read_page(reads, viewer, cursor, skeleton, listed, row_filter=row_filter)

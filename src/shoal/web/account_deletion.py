@@ -69,6 +69,7 @@ def _counts(words: Translated, deletion: AccountDeletion) -> list[tuple[str, str
         "tags": _("Followed tags"),
         "albums": _("Albums"),
         "lists": _("Lists"),
+        "feeds": _("Feeds"),
         "filters": _("Filters"),
         "invitations": _("Invitations"),
         "scheduled": _("Scheduled posts"),

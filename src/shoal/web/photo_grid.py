@@ -148,24 +148,19 @@ async def popular_then_newest(reads: Reads, viewer: int | None, limit: int) -> l
     return [*popular, *newest.entries]
 
 
-async def sparse_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor, admits: Callable[[Entry], bool]) -> Page:
-    """Read pages of a timeline until the entries that `admits` accepts fill one page.
+async def photos_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor) -> Page:
+    """Return a page of the posts with media in a timeline.
 
-    At most five pages are read, so the result may be short or empty.
+    Pages of the timeline are read until these posts fill one page. At most five are read, so the result may be short or empty.
     """
     found = await read(at)
-    entries = [*filter(admits, found.entries)]
+    entries = [entry for entry in found.entries if entry.media]
     for _ in range(_MOST_PAGES - 1):
         if found.next is None or len(entries) >= at.limit:
             break
         found = await read(at._replace(before=found.next))
-        entries += filter(admits, found.entries)
+        entries += [entry for entry in found.entries if entry.media]
     return Page(entries, found.next)
-
-
-async def photos_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor) -> Page:
-    """Return a page of the posts with media in a timeline. It may be short (see `sparse_page`)."""
-    return await sparse_page(read, at, lambda entry: bool(entry.media))
 
 
 def spread(photos: Sequence[GridPhoto]) -> list[GridPhoto]:

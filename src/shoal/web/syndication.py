@@ -102,7 +102,7 @@ def _content(ctx: PageContext, entry: Entry, shown: Iterable[Media]) -> str:
         for picture in shown
         if picture.preview_key
     )
-    return pictures + at.html(post.text, post.mentions)
+    return pictures + at.html(post.shown_text, post.mentions)
 
 
 def _enclose(ctx: PageContext, made: Element, media: Media) -> None:

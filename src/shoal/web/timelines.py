@@ -31,14 +31,14 @@ from shoal.queries.foryou import feed as for_you_feed
 from shoal.queries.foryou.catchup import catch_up
 from shoal.queries.foryou.feed import RankedEntry
 from shoal.queries.foryou.ranking import decode_cursor
-from shoal.queries.hydration import Entry
+from shoal.queries.hydration import Entry, Row
 from shoal.queries.pipeline import Page, filtered
 from shoal.queries.public_timelines import TagQuery
 from shoal.queries.suggestions import portfolios, suggestions
 from shoal.web import routing
 from shoal.web.explore import CloudWord, cloud_of
 from shoal.web.onboarding import SuggestedPerson, people_of
-from shoal.web.photo_grid import Listing, PhotoGrid, grid_of, popular_then_newest, sparse_page
+from shoal.web.photo_grid import Listing, PhotoGrid, grid_of, photos_page, popular_then_newest
 from shoal.web.ranking import why_of
 from shoal.web.rendering import SIZE, BeforeQuery, feed_page, next_of, page, part
 from shoal.web.request_context import Form, PageContext
@@ -168,18 +168,15 @@ async def _home(ctx: PageContext, viewer: Member, query: HomeQuery) -> Response:
 
 
 async def _home_page(ctx: PageContext, viewer: Member, at: Cursor, *, photos: bool) -> Page:
-    """Return a page of the home timeline: only entries with photos (`photos`), or all entries except replies by others."""
+    """Return a page of the home timeline without replies to others, unless the viewer shows them; with `photos`, of photos."""
 
-    def admits(entry: Entry) -> bool:
-        post = entry.post
-        answers_others = (
-            post.parent_id and not entry.sharer and post.parent_author_id not in {viewer.id, post.author_id}
-        )
-        return bool(
-            (post.media or not photos) and (viewer.shows_replies or not answers_others or post.author_id == viewer.id)
-        )
+    def admits(row: Row) -> bool:
+        _, post, share = row
+        answers_others = post.parent_id and share is None and post.parent_author_id not in {viewer.id, post.author_id}
+        return not answers_others or post.author_id == viewer.id
 
-    return await sparse_page(partial(home_feed.page, ctx.reads, viewer.id, direct=False), at, admits)
+    read = partial(home_feed.page, ctx.reads, viewer.id, direct=False, admits=None if viewer.shows_replies else admits)
+    return await (photos_page(read, at) if photos else read(at))
 
 
 async def _beginning(ctx: PageContext, viewer: Member) -> Beginning:

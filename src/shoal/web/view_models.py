@@ -365,9 +365,9 @@ def post_of(
     """
     post, author, words = entry.post, entry.author.member, ctx.words
     answers = parents.get(post.parent_id)
-    text = unaddressed(post.text, {*known, answers.author} if answers else known)
+    text = unaddressed(post.shown_text, {*known, answers.author} if answers else known)
     # A comment that contains nothing else keeps its mentions.
-    text = text if text or entry.media else post.text
+    text = text if text or entry.media else post.shown_text
     return PostView(
         id=post.id,
         entry_id=entry.id,

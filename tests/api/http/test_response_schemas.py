@@ -12,10 +12,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from shoal.commands import account_deletions, external_ids, moderation, posts, server_keys
+from shoal.commands import account_deletions, external_ids, kinds, moderation, posts, server_keys
 from shoal.commands.posts import Draft
 from shoal.core.errors import Held
-from shoal.core.external_ids import ExternalId
+from shoal.core.external_ids import ExternalId, ExternalKind
+from shoal.core.kinds import KindDraft
 from shoal.core.model import Role
 from shoal.core.publishing import Checks
 from shoal.http.openapi import document_of, name_of
@@ -79,6 +80,7 @@ NOUNS = {
     "webhooks": "webhook",
     "held": "held",
     "moderation_rules": "rule",
+    "v1/feeds": "feed",
     "bulk_actions": "bulk",
 }
 """Object type of the id in a path, by the words before it; the first match applies, the default is account."""
@@ -135,6 +137,10 @@ class Cast:
         self._make("network", "/api/v1/admin/ip_blocks", ip="198.51.100.0/24", severity="no_access", expires_in=3600)
         self._make("rule", "/api/shoal/v1/admin/moderation_rules", name="Boats", words=["boat"])
         self._made("/api/shoal/v1/admin/moderation_rules/dry_run", days=1)
+        parts = [{"from": "everybody"}, {"from": "tag", "tag": "dawn"}]
+        self._make("feed", "/api/shoal/v1/admin/feeds", name="all", declaration={"sources": parts})
+        best = {"sources": parts, "order": {"by": "expression", "expression": "likes + 1"}}
+        self._made("/api/shoal/v1/admin/feeds", name="best", declaration=best)
         self._make("bulk", "/api/shoal/v1/admin/bulk_actions", action="hide", words=["lighthouse"])
         self._made("/api/v1/markers", home={"last_read_id": status["id"]})
         self._made(f"/api/v1/lists/{self.things['list']}/accounts", account_ids=[self._id("ann")])
@@ -153,11 +159,14 @@ class Cast:
         self._made("/api/v1/push/subscription", subscription=wish, data={"policy": "none"})
         left = shoal.join("left")
         writes = shoal.network.writes
+        shoal.run(kinds.declare(writes, KindDraft(name="dawn", schema={"type": "object"}, title="")))
         self.key = shoal.run(server_keys.create(writes, "shop", ("server", "server:webhooks"))).secret
         made = shoal.json("POST", "/api/shoal/v1/webhooks", self.key, json={"url": "https://127.0.0.1:1/hook"})
         shoal.json("POST", f"/api/shoal/v1/webhooks/{made['id']}/test", self.key)
         self.things["webhook"] = made["id"]
         shoal.run(external_ids.link(writes, self.carol.member.id, ExternalId("shop", self.carol.id)))
+        linked = {ExternalId("shop", self.carol.id): int(status["id"])}
+        shoal.run(external_ids.link_objects(writes, ExternalKind.POSTS, linked))
         checked = replace(writes, checks=Checks((WordCheck(),)))
         with pytest.raises(Held) as held:
             shoal.run(posts.create(checked, self.carol.member.id, Draft(text="please hold this")))
@@ -190,7 +199,9 @@ class Cast:
         filled = (
             re.sub(r"\{(name|tag)\}", "dawn", route.path).replace("{emoji}", "👍").replace("{type}", "post.created")
         )
-        filled = filled.replace("{receipt}", self.things["receipt"]).replace("{issuer}", "shop")
+        filled = (
+            filled.replace("{receipt}", self.things["receipt"]).replace("{issuer}", "shop").replace("{kind}", "posts")
+        )
         return re.sub(r"\{(id|group_key)\}", self.things[noun], filled)
 
     def query(self, route: Route) -> dict[str, str]:

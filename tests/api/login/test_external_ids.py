@@ -17,7 +17,7 @@ from shoal.commands.context import Writes
 from shoal.commands.external_ids import ExternalProfile, Upserted
 from shoal.core.audit import AuditVerb
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
-from shoal.core.external_ids import MAX_PER_MEMBER, ExternalId, external_id
+from shoal.core.external_ids import MAX_PER_MEMBER, ExternalId, ExternalKind, external_id
 from shoal.core.ids import now_ms
 from shoal.core.model import Role
 from shoal.graph.contract import Batch
@@ -402,3 +402,26 @@ def test_external_id_changes_leave_store_consistent(shoal: NetworkFixture, secre
     shoal.settle()
     report = shoal.run(check(shoal.network))
     assert report.clean, report
+
+
+def test_object_external_id_shows_the_status_to_server_keys_only(shoal: NetworkFixture, secret: str) -> None:
+    ann = shoal.join("ann")
+    status = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "low tide"})
+    external = ExternalId(SHOP, "a/b 4711")
+    writes = shoal.network.writes
+    shoal.run(external_ids.link_objects(writes, ExternalKind.POSTS, {external: int(status["id"])}))
+    # Linking again keeps the first object.
+    shoal.run(external_ids.link_objects(writes, ExternalKind.POSTS, {external: 5}))
+    base = "/api/shoal/v1/by-external-id"
+    found = f"{quote(SHOP, safe='')}/{quote(external.id, safe='')}"
+    expected = {"id": status["id"], "kind": "posts", "external_id": {"issuer": SHOP, "id": external.id}}
+    assert shoal.json("GET", f"{base}/posts/{found}", secret) == expected
+    assert shoal.ask("GET", f"{base}/comments/{found}", secret).status_code == 404
+    assert shoal.ask("GET", f"{base}/posts/{found}", ann).status_code == 403
+    refused = shoal.ask("GET", f"{base}/likes/{found}", secret)
+    assert (refused.status_code, refused.json()["error"]) == (
+        422,
+        "Validation failed: kind must be one of posts, comments, media",
+    )
+    shoal.json("DELETE", f"/api/v1/statuses/{status['id']}", ann)
+    assert shoal.ask("GET", f"{base}/posts/{found}", secret).status_code == 404

@@ -310,6 +310,20 @@ def test_install_offer_is_shown_in_settings_and_once_after_a_post(here: LiveServ
                 expect(page.locator(".install")).to_have_count(0)
 
 
+def test_install_offer_does_not_move_the_page(here: LiveServer, chromium: Browser) -> None:
+    """The browser reports late that the app can be installed, when people already read or press something."""
+    with screen(here, chromium, 390, touch=True) as ours:
+        ours.log_in("ann")
+        page = ours.open("/settings")
+        expect(page.locator(".install[data-started]")).to_be_attached()
+        rows = page.locator(".menu-rows a")
+        before = [rows.nth(at).bounding_box() for at in range(rows.count())]
+        page.evaluate(_OFFERED)
+        expect(page.locator(".install")).to_be_visible()
+        assert before
+        assert [rows.nth(at).bounding_box() for at in range(rows.count())] == before
+
+
 def test_install_offer_is_hidden_in_installed_app(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium) as ours:
         ours.log_in("ann")

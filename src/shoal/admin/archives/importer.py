@@ -40,9 +40,11 @@ from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, Rejected, Taken, Unfit
 from shoal.core.handles import ForeignHandle
 from shoal.core.ids import SEQUENCE_BITS, milliseconds_of, shard_of
+from shoal.core.kind_schemas import is_valid
 from shoal.core.model import Member, Post, Visibility
 from shoal.core.text import is_blank
 from shoal.graph.access import access_member, members_by_id
+from shoal.graph.kinds import find_kind
 from shoal.graph.schema import FOLLOWS, REQUESTS, Key, import_key, user_name_key
 from shoal.queries.members import ContactMatch, followees_by_handle
 
@@ -350,12 +352,13 @@ class ArchiveImport:
             parent_id=parent_id,
             place=record.place,
             data=record.data,
+            kind=record.kind,
             license=record.license,
             downloads=record.downloads,
             imported=True,
         )
         bare = replace(
-            first, text="", spoiler="", place=None, data=None, sensitive=first.sensitive or bool(first.spoiler)
+            first, text="", spoiler="", place=None, data=None, kind="", sensitive=first.sensitive or bool(first.spoiler)
         )
         return {0: first} | {part: replace(bare, media=media[part]) for part in sorted(media)}
 
@@ -365,7 +368,14 @@ class ArchiveImport:
         for id_ in near(self.slots.part(position, part)):
             dated = 0 if milliseconds_of(id_) == record.written else record.written
             try:
-                made = await posts.create(self.writes, self.member_id, draft, id_=id_, created_at=dated, record=name)
+                made = await posts.create(
+                    self.writes,
+                    self.member_id,
+                    await self._of_known_kind(draft),
+                    id_=id_,
+                    created_at=dated,
+                    record=name,
+                )
             except Conflict:
                 continue
             except Gone:
@@ -375,6 +385,13 @@ class ArchiveImport:
                 return 0
             return made.id
         raise Conflict("no free id found; try again")
+
+    async def _of_known_kind(self, draft: Draft) -> Draft:
+        """Return a draft without its kind if this network does not have the kind, or if the data does not match it."""
+        kind = await find_kind(self.writes.graph, draft.kind) if draft.kind else None
+        if not draft.kind or (kind is not None and is_valid(kind.schema, draft.data)):
+            return draft
+        return replace(draft, kind="")
 
     async def _photos(self, position: int, record: ArchivedPost, counted: _Counts) -> dict[int, int]:
         """Store the photos of a post, if possible. Return the ids of the stored photos by their position in the archived post."""

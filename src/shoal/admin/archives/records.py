@@ -91,6 +91,8 @@ class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     place: tuple[float, float] | None = None
     data: Any = None
     """Custom data: any JSON value."""
+    kind: str = ""
+    """The name of the kind of `data`, if it had one."""
     license: License = License.RESERVED
     downloads: bool = False
 

@@ -32,7 +32,9 @@ from shoal.admin.consistency.media import YOUNG_SECONDS, MediaFiles, repair_medi
 from shoal.admin.consistency.records import (
     FollowHistories,
     FreshIds,
+    KindIndex,
     UnusedApps,
+    index_again,
     merge_histories,
     renew_tickets,
     schedule_app_deletions,
@@ -47,10 +49,12 @@ from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt
 from shoal.core.external_ids import ExternalLink
 from shoal.core.ids import shard_of
+from shoal.core.kinds import PostKind
 from shoal.core.model import App, Media, Member, Post, Share
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.graph.access import association
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Cursor, Graph, Reader, Store
+from shoal.graph.kinds import all_kinds
 from shoal.graph.media import key_of_files
 from shoal.graph.schema import (
     ASSOC_TYPES,
@@ -65,6 +69,7 @@ from shoal.graph.schema import (
     email_key,
     external_id_key,
     ip_block_key,
+    kind_key,
     name_block_key,
     preferences_key,
     seen_key,
@@ -89,6 +94,7 @@ _KEY_OF: Mapping[type[AnyNode], Callable[[Any], Key | None]] = {
     ContactSalt: lambda _salt: contact_salt_key(),
     ChallengeKey: lambda _key: challenge_key_key(),
     SeenPosts: lambda seen: seen_key(seen.member_id),
+    PostKind: lambda kind: kind_key(kind.name),
 }
 """The unique key of each type of object. It must refer to the object; the key of a login refers to its member."""
 
@@ -106,6 +112,7 @@ _REMEDIES = (
     schedule_app_deletions,
     renew_tickets,
     merge_histories,
+    index_again,
 )
 """Repair functions. Each receives all findings and repairs only those of its kind."""
 
@@ -184,6 +191,7 @@ async def _check_once(
         await network.settle(_PATIENCE_SECONDS)
     keys, counts_of_tags, rows = _Keys(network.store), TagCounts(), SearchRows(network)
     spellings = TagSpellings()
+    index = KindIndex(await all_kinds(network.store))
     searched = not read_only and await rows.is_filled()
     files, clients, histories, fresh = MediaFiles(network, young), UnusedApps(), FollowHistories(network), FreshIds()
 
@@ -193,6 +201,7 @@ async def _check_once(
         files.take(page)
         clients.take(page)
         fresh.take(page)
+        index.take(page)
         await keys.watch(page)
         if searched:
             await rows.watch(page)
@@ -212,6 +221,7 @@ async def _check_once(
     found["apps"] = clients.compared(links)
     found["agenda"], found["ids"] = await asyncio.to_thread(lambda: (fresh.tickets(links), fresh.shared(links)))
     found["histories"] = await asyncio.to_thread(histories.compared, links)
+    found["kinds"] = await asyncio.to_thread(index.compared, links)
     found["spellings"] = await spellings.compared(None if read_only else network.tag_store)
     if not read_only:
         found["cloud"] = await counts_of_tags.compared(network.tag_store)

@@ -20,7 +20,9 @@ from shoal.graph.schema import (
     CELL_OF,
     COMMENTS_ON,
     DECLARED_BY,
+    FOLLOWS_FEED,
     IN_THREAD,
+    INDEX_OF,
     MUTES_THREAD,
     PUBLIC_LISTS,
     REMOVED_PICTURES,
@@ -216,10 +218,10 @@ def _made(atype: AssocType, id1: int, id2: int) -> int:
 def ends(links: Links, objects: Objects) -> Found:
     """Check that live associations start and end at existing objects. Inverses are not checked separately."""
     # Do not check mutes of threads: the root may be deleted, while its comments, and therefore the mute, remain. The pictures of a
-    # removed post remain after its deletion, too.
-    other = (*LISTED, MUTES_THREAD, REMOVED_PICTURES)
+    # removed post remain after its deletion, too, and so do follows of a named feed.
+    other = (*LISTED, MUTES_THREAD, REMOVED_PICTURES, FOLLOWS_FEED)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
-    named = (TAG_OF.inverse, CELL_OF.inverse, DECLARED_BY.inverse)
+    named = (TAG_OF.inverse, CELL_OF.inverse, DECLARED_BY.inverse, INDEX_OF.inverse)
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number not in named]))
     # An emoji reaction is not an object. Its id counts as existing while the post refers to it.
     there = objects.exist(live.id2) | np.isin(live.id2, links.of(SHOWS_EMOJI.number).id2)

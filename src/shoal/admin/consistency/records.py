@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from shoal.core.blocklists import IpBlock
 from shoal.core.email import EmailToken
 from shoal.core.errors import Unfit
 from shoal.core.ids import floor_at, now_ms, shard_of
+from shoal.core.kinds import PostKind
 from shoal.core.model import (
     DAY_MS,
     RECEIPT_DAYS,
@@ -34,15 +36,28 @@ from shoal.core.model import (
     AuthorizationCode,
     Media,
     Poll,
+    Post,
     ScheduledPost,
     Token,
 )
 from shoal.graph.access import association
 from shoal.graph.changes import put_on, retry_on_conflict
 from shoal.graph.contract import Assoc, AssocOp, AssocRow, Batch
+from shoal.graph.kinds import index_names, index_post
 from shoal.graph.media import UNUSED_MS
 from shoal.graph.payloads.follows import MOST_PERIODS, encode_moments, in_order, moments_until
-from shoal.graph.schema import AGENDA, ASSOC_TYPES, DUE_ON, FOLLOWED_BY, FOLLOWS, SHOWS_EMOJI, AnyNode, AssocType
+from shoal.graph.schema import (
+    AGENDA,
+    ASSOC_TYPES,
+    DUE_ON,
+    FOLLOWED_BY,
+    FOLLOWS,
+    INDEXED,
+    SHOWS_EMOJI,
+    AnyNode,
+    AssocType,
+    index_id,
+)
 
 _HISTORIES_AT_ONCE = 64
 _SLACK_MS = 2 * DAY_MS
@@ -203,6 +218,38 @@ async def _moments(network: AnyNetwork, id1: int, atype: AssocType, id2: int) ->
     found = await network.store.assoc_ended(id1, (atype, ASSOC_TYPES[atype.history]), (id2,))
     rows: list[Assoc] = [row for by_id in found.values() for row in by_id.values()]
     return set[int]().union(*(moments_until(row.time, row.data) for row in rows))
+
+
+class KindIndex:
+    """The lists of the index of kinds that must contain each post. A list takes 16 bytes of memory."""
+
+    def __init__(self, kinds: Sequence[PostKind]) -> None:
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._posts, self._lists = array("q"), array("q")
+
+    def take(self, page: Sequence[AnyNode]) -> None:
+        for node in page:
+            if isinstance(node, Post) and node.kind:
+                names = index_names(node, self._kinds.get(node.kind))
+                self._lists.extend(map(index_id, names))
+                self._posts.extend(repeat(node.id, len(names)))
+
+    def compared(self, links: Links) -> Found:
+        """Return the entries that are missing from lists, or that a post no longer has."""
+        stored = links.of(INDEXED.number)
+        posts, lists = column(self._posts), column(self._lists)
+        matched = match((posts, lists), (stored.id1, stored.id2))
+        missing, stale = posts[matched.first].tolist(), stored.id1[matched.second].tolist()
+        findings = [Finding("{0} is missing from a list of its kind", (id_,), kind_post=id_) for id_ in missing]
+        findings += [
+            Finding("{0} is in a list of its kind that does not match it", (id_,), kind_post=id_) for id_ in stale
+        ]
+        return Found(len(posts) + len(stale), len(findings), findings[:MOST])
+
+
+async def index_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+    for id_ in dict.fromkeys(finding.kind_post for finding in findings if finding.kind_post):
+        await index_post(network.effects.graph, id_, repair=True)
 
 
 _AT_ONCE = 16

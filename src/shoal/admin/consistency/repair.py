@@ -23,6 +23,8 @@ from shoal.graph.schema import (
     CELL_OF,
     DECLARED_BY,
     IN_THREAD,
+    INDEX_OF,
+    INDEXED,
     PLACED_IN,
     POSTED,
     SHARES,
@@ -38,7 +40,7 @@ _TRIES = 5
 
 _KEEP_TIME = frozenset(
     {atype.number for atype in LISTED if atype not in (SHARES, IN_THREAD, DECLARED_BY)}
-    | {TAGGED.number, TAG_OF.number, PLACED_IN.number}
+    | {TAGGED.number, TAG_OF.number, PLACED_IN.number, INDEXED.number, INDEX_OF.number}
 )
 """Association types whose time must not change, because it is the id of an object and so the position in the list.
 

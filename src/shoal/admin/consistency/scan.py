@@ -19,7 +19,9 @@ from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock
 from shoal.core.bulk_moderation import BulkAction
 from shoal.core.email import EmailToken
 from shoal.core.external_ids import ExternalLink
+from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.ids import shard_of
+from shoal.core.kinds import PostKind
 from shoal.core.model import (
     HALFWAY,
     AccountDeletion,
@@ -57,9 +59,11 @@ from shoal.graph.schema import (
     EXTERNAL_IDS,
     HOLDS,
     IN_THREAD,
+    KINDS,
     LOGGED_IN,
     OWNS,
     OWNS_ALBUM,
+    OWNS_FEED,
     OWNS_INVITATION,
     POSTED,
     POSTED_RESTRICTED,
@@ -101,6 +105,7 @@ LISTED = (
     IN_THREAD,
     OWNS,
     OWNS_ALBUM,
+    OWNS_FEED,
     OWNS_INVITATION,
     REVISED,
     LOGGED_IN,
@@ -110,6 +115,7 @@ LISTED = (
     QUEUED,
     SERVER_KEYS,
     WEBHOOKS,
+    KINDS,
     EXTERNAL_IDS,
     BULK_ACTIONS,
     ATTACHED,
@@ -128,6 +134,7 @@ _OWNED: dict[type[AnyNode], AssocType] = {
     Album: OWNS_ALBUM,
     Invitation: OWNS_INVITATION,
     HeldContent: HOLDS,
+    NamedFeed: OWNS_FEED,
 }
 _OF_NETWORK: dict[type[AnyNode], AssocType] = {
     EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
@@ -136,6 +143,7 @@ _OF_NETWORK: dict[type[AnyNode], AssocType] = {
     NameBlock: BLOCKS_NAME,
     BulkAction: BULK_ACTIONS,
     Webhook: WEBHOOKS,
+    PostKind: KINDS,
 }
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -233,7 +241,7 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield node.author_id, POSTED.number, node.id
             yield node.author_id, SHARES.number, node.post_id
             yield from _listings(node)
-        case Media() | ScheduledPost() | Album() | Invitation() | HeldContent():
+        case Media() | ScheduledPost() | Album() | Invitation() | HeldContent() | NamedFeed():
             yield from _owned(node)
         case Revision():
             yield node.post_id, REVISED.number, node.id
@@ -244,12 +252,15 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield node.member_id, EXPIRING.number, node.id
         case App() | ExternalLink():
             yield from _of_products(node)
-        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | Webhook() | BulkAction():
+        case (
+            EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | Webhook() | BulkAction() | PostKind()
+        ):
             yield EVERYBODY, _OF_NETWORK[type(node)].number, node.id
 
 
-def _owned(node: Media | ScheduledPost | Album | Invitation | HeldContent) -> Iterator[Triple]:
-    yield node.owner_id, _OWNED[type(node)].number, node.id
+def _owned(node: Media | ScheduledPost | Album | Invitation | HeldContent | NamedFeed) -> Iterator[Triple]:
+    # Feeds of the server have no owner.
+    yield node.owner_id or EVERYBODY, _OWNED[type(node)].number, node.id
     if isinstance(node, HeldContent) and not node.rejected_at:
         yield node.id, QUEUED.number, EVERYBODY
 

@@ -190,7 +190,9 @@ _AT_ONCE = 1_024
 """Number of concurrent batches. The store groups concurrent commits, which then write fewer pages."""
 
 
-class _Job(NamedTuple):
+class FollowJob(NamedTuple):
+    """Follows of one member, with their distinct times in ticks."""
+
     follower: int
     followees: list[int]
     moments: list[int]
@@ -215,7 +217,7 @@ def distinct_times(moments: Column) -> Column:
     return apart
 
 
-async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
+async def follow_all(network: AnyNetwork, job: FollowJob, summary: Summary) -> None:
     """Create follows of one member. One read finds the existing follows, and the blocks between members."""
     relations = await network.store.assoc_get(job.follower, (FOLLOWS, BLOCKS, BLOCKED_BY), job.followees)
     shard = shard_of(job.follower)
@@ -320,15 +322,15 @@ class ImportedFollows:
         seen = len(rows) - len(once)
         summary["follows"].there += seen
 
-        async def follow(job: _Job) -> None:
+        async def follow(job: FollowJob) -> None:
             nonlocal seen
-            await _follow(network, job, summary)
+            await follow_all(network, job, summary)
             seen += len(job.followees)
             progress("follows", seen, len(rows))
 
         await run_bounded(self._jobs(once, summary), follow, _AT_ONCE, patience=patience)
 
-    def _jobs(self, rows: Rows, summary: Summary) -> Iterator[_Job]:
+    def _jobs(self, rows: Rows, summary: Summary) -> Iterator[FollowJob]:
         ids, names = self._people.ids, self._people.names
         for part in np.split(rows, np.nonzero(np.diff(rows["follower"]))[0] + 1):
             if not len(part):
@@ -346,7 +348,7 @@ class ImportedFollows:
                     summary.refuse("follows", f"{names[at]} -> {names[other]}", f"the {end} was refused")
             for start in range(0, len(known), OPERATIONS):
                 followees, distinct = zip(*known[start : start + OPERATIONS], strict=True)
-                yield _Job(follower, list(followees), list(distinct))
+                yield FollowJob(follower, list(followees), list(distinct))
 
     async def load(
         self, network: AnyNetwork, store: Loading, summary: Summary, progress: Progress, patience: float

@@ -39,8 +39,13 @@ class PostgresPost:
         self._connections = ConnectionPool(url, 1, _MAP_SETTINGS, _MAP_PATIENCE, histories=histories)
 
     async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
-        ((newest, stored, peers),) = await self._connections.ask(sql.BEAT, me, version, joins)
-        return MapNews(from_json(newest, stored) if stored else None, peers)
+        return _news(await self._connections.ask(sql.BEAT, me, version, joins))
+
+    async def look(self, version: int) -> MapNews:
+        return _news(await self._connections.ask(sql.LOOK, version))
+
+    async def leave(self, me: int) -> None:
+        await self._connections.ask(sql.LEAVE, me)
 
     async def offer(self, known: ShardMap) -> None:
         await self._connections.ask(sql.OFFER, known.version, to_json(known))
@@ -54,8 +59,13 @@ class PostgresPost:
     async def close(self, me: int) -> None:
         """Remove this process from the store's list of processes, if the store can be reached."""
         with contextlib.suppress(ShoalError, asyncpg.PostgresError):
-            await self._connections.ask(sql.LEAVE, me)
+            await self.leave(me)
         await self._connections.close()
+
+
+def _news(rows: Sequence[Any]) -> MapNews:
+    ((newest, stored, peers),) = rows
+    return MapNews(from_json(newest, stored) if stored else None, peers)
 
 
 _SETTINGS = {

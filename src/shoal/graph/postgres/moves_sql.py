@@ -117,6 +117,13 @@ BY_SHARD = """
 """ + _WATCH.replace("sources", "key_shards").replace("data source", "shard").replace("source", "shard")
 
 BEAT = "SELECT version, map::text, peers FROM shoal.beat($1, $2, $3)"
+# As `shoal.beat`, without registering the process.
+LOOK = """
+    SELECT s.version, CASE WHEN s.version > $1 THEN s.map::text END,
+        ARRAY (SELECT DISTINCT m.peer FROM shoal.moving AS m WHERE m.state <> 'away' AND m.peer IS NOT NULL)
+    FROM (VALUES (1)) AS one LEFT JOIN (
+        SELECT * FROM shoal.shard_map AS m ORDER BY m.version DESC LIMIT 1) AS s ON true
+"""
 LEAVE = "DELETE FROM shoal.process WHERE id = $1"
 OFFER = "INSERT INTO shoal.shard_map VALUES ($1, $2::jsonb) ON CONFLICT DO NOTHING"
 # Does nothing unless the caller's map is the newest in this store: an older one may list a shard that has moved away since.

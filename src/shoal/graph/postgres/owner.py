@@ -30,6 +30,8 @@ _WAITING = "reconnecting to the store: try again in a few seconds"
 _OPEN_SECONDS = 3.0
 """How long to retry at the start: the server may not have noticed yet that a process with the lock was killed."""
 _BEAT_SECONDS = 5.0
+_SHARED_BEAT_SECONDS = 15.0
+"""A shared lock only keeps out a process that wants the store alone, whose mark the store compares with each commit."""
 _RETRY_SECONDS = 0.3
 _TAKE_SECONDS = 10.0
 """Time limit of the queries that take the lock. Two of them wait for other sessions, for 4 seconds each."""
@@ -153,7 +155,7 @@ class Owner:
     async def _beat(self, connection: PrimaryConnection) -> None:
         """Check that the lock is still held: that the connection is alive, and its server was not replaced."""
         if not self._finder.is_stale(connection) and await self._answers(connection):
-            await self._back_off(_BEAT_SECONDS)
+            await self._back_off(_BEAT_SECONDS if self._sole else _SHARED_BEAT_SECONDS)
             return
         connection.terminate()
         # Call `_lost` at once: asyncpg calls termination listeners only in a later iteration of the event loop.

@@ -4,6 +4,9 @@ The process asks every store a few times a second which map it knows, less often
 newer map makes it ask all of them at once. After a store has confirmed the map, the process uses it for
 that store for two seconds; then it asks again before any read or write there. So a process that was cut off or suspended never
 reads data that has moved away, and a move need not wait for it.
+
+A process that has not used a store for a while deregisters there, and only looks for a newer map now and then. Its next use of
+the store waits for a heartbeat.
 """
 
 from __future__ import annotations
@@ -29,11 +32,14 @@ from shoal.graph.shard_map import (
     shown_url,
 )
 from shoal.graph.sharding.sharded_graph import ShardedGraph
+from shoal.locks import set_within
 
 _PATIENCE_SECONDS = 2.5
 _RETRY_SECONDS = 1.0
 _OPEN_SECONDS = 2.0
 _OPENED_AT_ONCE = 8
+_IDLE_SECONDS = 1.0
+_LOOK_SECONDS = 15.0
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +59,12 @@ class MapKeeper(Protocol):
     async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
         """Report the map version that this process uses, and return any newer map. Raises `Unavailable`."""
 
+    async def look(self, version: int) -> MapNews:
+        """Return what `beat` would return, without registering the process. Raises `Unavailable`."""
+
+    async def leave(self, me: int) -> None:
+        """Remove the process `me` from the list of processes that use the store. Raises `Unavailable`."""
+
     async def offer(self, known: ShardMap) -> None:
         """Store the map, if it is newer than the stored one."""
 
@@ -63,7 +75,7 @@ class MapKeeper(Protocol):
         """Return the states of shards that are moving or have moved, according to the store."""
 
     async def close(self, me: int) -> None:
-        """Remove the process `me` from the list of processes that use the store."""
+        """Leave, if the store is reachable, and close the connection."""
 
 
 class _Away:
@@ -106,9 +118,23 @@ class LiveMap:
         open_store: Callable[[str, Owns], Awaitable[Store]],
         open_post: Callable[[str], MapKeeper],
         known: ShardMap,
+        *,
+        idle_seconds: float = _IDLE_SECONDS,
+        look_seconds: float = _LOOK_SECONDS,
     ) -> None:
+        """Create the map of a process.
+
+        Args:
+            open_store: Opens a store by its URL.
+            open_post: Returns the copy of the map in a store.
+            known: The map in the settings.
+            idle_seconds: Time without a read or write after which the process deregisters from a store.
+            look_seconds: Interval at which a deregistered process looks for a newer map.
+        """
         self._open_store = open_store
         self._open_post = open_post
+        self._idle_seconds = idle_seconds
+        self._look_seconds = look_seconds
         self._me = secrets.randbits(62)
         self.map = known
         self.graph = ShardedGraph([], known.owners)
@@ -117,6 +143,10 @@ class LiveMap:
         self._stores: dict[str, Store] = {}
         self._posts: dict[str, MapKeeper] = {}
         self._until: dict[str, float] = {}
+        self._used: dict[str, float] = {}
+        """When the process last read or wrote each store."""
+        self._idle: dict[str, asyncio.Event] = {}
+        """For each store from which the process is deregistered: set to register again."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._side_tasks: set[asyncio.Task[Any]] = set()
         self._beaten: dict[str, asyncio.Event] = {}
@@ -145,7 +175,7 @@ class LiveMap:
     async def close(self) -> None:
         """Deregister this process. The graph may not be used afterwards."""
         self._closing.set()
-        self._changed.set()
+        self._wake_up()
         for beaten in self._beaten.values():
             beaten.set()
         await asyncio.gather(*self._tasks.values(), *self._side_tasks)
@@ -159,9 +189,13 @@ class LiveMap:
         return await self._beat(url, joins=True)
 
     def fresh(self, store: int) -> bool:
-        return asyncio.get_running_loop().time() < self._until.get(self.map.stores[store], 0.0)
+        url = self.map.stores[store]
+        now = self._used[url] = asyncio.get_running_loop().time()
+        return now < self._until.get(url, 0.0)
 
     async def renew(self, store: int) -> None:
+        if (idle := self._idle.get(self.map.stores[store])) is not None:
+            idle.set()
         beaten = self._beaten[self.map.stores[store]]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -187,6 +221,7 @@ class LiveMap:
 
     def _follow(self, url: str) -> None:
         self._beaten[url] = asyncio.Event()
+        self._used.setdefault(url, asyncio.get_running_loop().time())
         self._tasks[url] = asyncio.create_task(self._keep(url), name="shoal-map")
 
     async def _keep(self, url: str) -> None:
@@ -202,6 +237,10 @@ class LiveMap:
                     # Send the next heartbeat at once, because the publisher of the map waits for our acknowledgment.
                     continue
                 self._prepare(reply.joining)
+                if asyncio.get_running_loop().time() - self._used[url] > self._idle_seconds:
+                    joined = False
+                    await self._rest(url)
+                    continue
             except ShoalError:
                 _log.debug("the heartbeat to %s failed", shown_url(url))
             except Exception:  # noqa: BLE001  # without heartbeats the process could not use the store any more
@@ -210,10 +249,30 @@ class LiveMap:
             self._stir(url)
             await self._pause(pause, changed)
 
+    async def _rest(self, url: str) -> None:
+        """Deregister from a store, until this process uses it or has a newer map. Raises `Unavailable`."""
+        woken = self._idle[url] = asyncio.Event()
+        self._until[url] = 0.0
+        try:
+            await self._post(url).leave(self._me)
+            while not await set_within(woken, self._look_seconds):
+                reply = await self._post(url).look(self.map.version)
+                if reply.newer is not None:
+                    await self._adopt(reply.newer)
+                self._prepare(reply.joining)
+        finally:
+            del self._idle[url]
+
     async def _pause(self, seconds: float, ended_by: asyncio.Event) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await ended_by.wait()
+
+    def _wake_up(self) -> None:
+        """End all pauses between heartbeats."""
+        self._changed.set()
+        for idle in self._idle.values():
+            idle.set()
 
     def _stir(self, url: str) -> None:
         """Wake all tasks that wait for a heartbeat of this store, so that they check its state again."""
@@ -238,7 +297,7 @@ class LiveMap:
                     self._follow(url)
                 if url not in self._stores:
                     self._run_in_background(self._open_later(url))
-            self._changed.set()
+            self._wake_up()
             self._changed = asyncio.Event()
         self._run_in_background(self._admit())
 

@@ -30,6 +30,9 @@ from shoal.queries.pipeline import filtered
 
 _encode = msgspec.json.Encoder().encode
 
+Reasons = entities.Ranking | entities.FeedExplanation
+"""Why a post is at its position in a feed."""
+
 _COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
 WHOLE = -1
 """No limit on the data of a post."""
@@ -123,7 +126,7 @@ class Presenter:
         return self._status(viewer, entry, data)
 
     async def ranked_page(
-        self, viewer: int, entries: Sequence[tuple[Entry, entities.Ranking | None]], data: int = 0
+        self, viewer: int | None, entries: Sequence[tuple[Entry, Reasons | None]], data: int = 0
     ) -> bytes:
         await self._learn_apps([entry for entry, _ in entries])
         return b"[%b]" % b",".join(self._status(viewer, entry, data, ranking) for entry, ranking in entries)
@@ -166,7 +169,7 @@ class Presenter:
                 if isinstance(app, App):
                     self._apps.put(app.id, app)
 
-    def _status(self, viewer: int | None, entry: Entry, data: int, ranking: entities.Ranking | None = None) -> bytes:
+    def _status(self, viewer: int | None, entry: Entry, data: int, ranking: Reasons | None = None) -> bytes:
         pieces: list[bytes] = []
         self._write(pieces, viewer, entry, data, ranking)
         return b"".join(pieces)
@@ -177,7 +180,7 @@ class Presenter:
         viewer: int | None,
         entry: Entry,
         data: int,
-        ranking: entities.Ranking | None = None,
+        ranking: Reasons | None = None,
     ) -> None:
         """Append the JSON of a status to `pieces`, which are joined once for the whole page."""
         post, share, sharer = _as_shown(viewer, entry), entry.share, entry.sharer
@@ -210,7 +213,7 @@ class Presenter:
         matches = [serializers.filter_result(match) for match in entry.matches]
         return _TAILS[flags] % (poll, *counts, _encode(matches))
 
-    def _content(self, entry: Entry, post: Post, *, whole: bool, ranking: entities.Ranking | None) -> bytes:
+    def _content(self, entry: Entry, post: Post, *, whole: bool, ranking: Reasons | None) -> bytes:
         """Encode the first fields of a status, up to its author.
 
         A status with custom data (`whole`) is cached under the negative id of its post.
@@ -233,15 +236,17 @@ class Presenter:
         return serializers.content(post, entry.author.member.name, entry.media, app, self._at, data=whole)
 
     def _telling(
-        self, content: entities.StatusContent, shared: SharedBy | None, ranking: entities.Ranking | None = None
+        self, content: entities.StatusContent, shared: SharedBy | None, ranking: Reasons | None = None
     ) -> entities.StatusContent:
         """Add the other sharers of a post and the reasons for its rank, which are not cached because they depend on the feed."""
         extras = entities.Extras() if isinstance(content.shoal, UnsetType) else content.shoal
         if shared is not None:
             accounts = [raw(self.account(profile)) for profile in shared.first]
             extras.shared_by = entities.SharedBy(accounts, shared.number)
-        if ranking is not None:
+        if isinstance(ranking, entities.Ranking):
             extras.ranking = ranking
+        elif ranking is not None:
+            extras.explanation = ranking
         content.shoal = extras
         return content
 

@@ -312,7 +312,8 @@ def content(
         url=url,
         created_at=moment(post.created_at),
         edited_at=moment(post.edited_at) if post.edited_at else None,
-        content=at.html(post.text, post.mentions),
+        content=at.html(post.shown_text, post.mentions),
+        card=_card(post),
         visibility=WIRE_VISIBILITY[post.visibility],
         sensitive=post.sensitive,
         spoiler_text=post.spoiler,
@@ -327,6 +328,13 @@ def content(
     )
 
 
+def _card(post: Post) -> entities.PreviewCard | None:
+    shown = post.presentation
+    if shown is None or not shown.link:
+        return None
+    return entities.PreviewCard(url=shown.link, title=shown.title or shown.link, image=shown.image or None)
+
+
 def _extras(post: Post, *, data: bool) -> entities.Extras | UnsetType:
     licensed = post.license is not License.RESERVED
     if not (post.json or post.place or licensed or post.downloads):
@@ -334,6 +342,8 @@ def _extras(post: Post, *, data: bool) -> entities.Extras | UnsetType:
     return entities.Extras(
         data=msgspec.Raw(post.json.encode()) if post.json and data else UNSET,
         data_bytes=len(post.json.encode()) if post.json and not data else UNSET,
+        kind=post.kind or UNSET,
+        kind_version=post.kind_version or UNSET,
         place=_place(post.place) if post.place else None,
         license=post.license if licensed else UNSET,
         license_url=post.license.url if licensed else UNSET,

@@ -336,12 +336,47 @@ class Ranking(msgspec.Struct):
     """The rule that moved the status: `photos`, `author`, `tag`, `source`, `exploration`."""
 
 
+class FeedContribution(msgspec.Struct):
+    """A summand of the score of a status in a named feed."""
+
+    name: str
+    """A term of a recipe, or a summand of the feed's expression as written."""
+    contribution: float
+
+
+class FeedGroup(msgspec.Struct):
+    """The statuses that a status represents in an aggregated feed."""
+
+    count: int
+    """Number of statuses, with the shown one."""
+    status_ids: list[str]
+    """Ids of the others, best first, at most 10."""
+
+
+class FeedExplanation(msgspec.Struct):
+    """Why a status is in a named feed, and at its position. The contributions, added in their order, are the score."""
+
+    sources: list[str]
+    """The sources of the feed that have the status, such as `tag bread`."""
+    score: float | None
+    """The score in a ranked feed; null in a feed in the order of time."""
+    contributions: list[FeedContribution]
+    places_lost: int
+    """The number of positions that the status lost to diversity; negative if it gained positions."""
+    group: FeedGroup | None
+    """The statuses that it represents in an aggregated feed; null in any other feed."""
+
+
 class Extras(msgspec.Struct, omit_defaults=True):
     """Properties of a status that Mastodon does not have."""
 
     data: msgspec.Raw | UnsetType = UNSET
     data_bytes: int | UnsetType = UNSET
     """The size of `data` in bytes, if `data` is omitted."""
+    kind: str | UnsetType = UNSET
+    """The name of the kind whose schema `data` matches; absent for none."""
+    kind_version: int | UnsetType = UNSET
+    """The version of the kind with which `data` was checked last."""
     place: Place | None = None
     license: License | UnsetType = UNSET
     """The license of the attachments, as an SPDX identifier; absent if all rights are reserved."""
@@ -351,6 +386,27 @@ class Extras(msgspec.Struct, omit_defaults=True):
     shared_by: SharedBy | UnsetType = UNSET
     ranking: Ranking | UnsetType = UNSET
     """Present in a ranked feed if an explanation was requested."""
+    explanation: FeedExplanation | UnsetType = UNSET
+    """Present in a named feed."""
+
+
+class PreviewCard(msgspec.Struct, kw_only=True):
+    """The link of a status of a kind, with a title and a picture, for clients that do not know the kind."""
+
+    url: str
+    title: str
+    description: str = ""
+    type: str = "link"
+    author_name: str = ""
+    author_url: str = ""
+    provider_name: str = ""
+    provider_url: str = ""
+    html: str = ""
+    width: int = 0
+    height: int = 0
+    image: str | None
+    embed_url: str = ""
+    blurhash: str | None = None
 
 
 class StatusContent(msgspec.Struct, kw_only=True):
@@ -376,7 +432,8 @@ class StatusContent(msgspec.Struct, kw_only=True):
     in_reply_to_id: str | None = None
     in_reply_to_account_id: str | None = None
     emojis: list[CustomEmoji] = []
-    card: None = None
+    card: PreviewCard | None = None
+    """Present on a status of a kind whose data has a link."""
     quote: None = None
     quotes_count: int = 0
     shoal: Extras | UnsetType = UNSET

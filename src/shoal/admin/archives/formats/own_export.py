@@ -58,6 +58,7 @@ class _ExportedPost(msgspec.Struct, frozen=True):
     spoiler: str = ""
     place: _ExportedPlace | None = None
     data: object = None
+    kind: str | None = None
     media: list[str] = []
     poll: _ExportedPoll | None = None
     license: License = License.RESERVED
@@ -136,6 +137,7 @@ class OwnExport:
             poll=bool(options),
             place=place,
             data=post.data,
+            kind=post.kind or "",
             license=post.license,
             downloads=post.downloads,
         )
