@@ -75,6 +75,7 @@ _RESERVED_NAMES = ("dry_run",)
 """Paths of the API that a feed with this name would collide with."""
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
+_NUMBER = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")
 _AUTHOR = re.compile(r"[a-z0-9_]+")
 
 _Most = Annotated[int, Meta(ge=1, le=1_000)]
@@ -402,9 +403,11 @@ def _value_of(name: str, parameter: Parameter, given: object) -> Value:
 
 
 def _number(given: object) -> float:
+    if isinstance(given, str) and not _NUMBER.fullmatch(given):
+        return math.nan
     try:
         return float(given) if isinstance(given, str | int | float) else math.nan
-    except (ValueError, OverflowError):
+    except OverflowError:
         return math.nan
 
 
