@@ -1,11 +1,13 @@
 """`shoal import` of the real data: 37,700 members, 578,006 follows and 26,293 posts with photos into a new store.
 
 The command runs as a child. The rows in its store are counted four times per second, which gives the time of each kind of record.
-The raw engine is bare SQLite, which inserts these associations in both directions, in the order of the file.
+Then a generated database is imported by a map in this process, measured by the processor time of the process. The raw engine is
+bare SQLite, which inserts the associations of the real data in both directions, in the order of the file.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import shlex
 import sqlite3
@@ -20,6 +22,8 @@ import msgspec
 from benchmarks.measure import REAL_DATA, REPOSITORY, Report, parser, rss, tree_rss, workplace
 from benchmarks.raw_sqlite import insert_follows
 from benchmarks.stores import ids_of, numbered, power_law, real_graph, url_of
+from shoal import Shoal
+from shoal.admin.database_imports.run import ImportMapped
 from shoal.graph.schema import FOLLOWS, POSTED
 
 _COMMAND = f"{shlex.quote(sys.executable)} -m shoal.cli --store {{store}} import {{data}}"
@@ -103,6 +107,68 @@ def imported(place: Path, data: Path, form: str, follows: int, report: Report) -
     report.add("store", path.stat().st_size / (1 << 20) if path.exists() else 0, "MiB")
 
 
+_MAP = """
+issuer = "https://old.example"
+[members]
+table = "users"
+fields = { id = "id", name = "name" }
+[follows]
+table = "follows"
+fields = { follower = "a", followee = "b", created_at = "at" }
+[posts]
+table = "posts"
+fields = { id = "id", author = "user_id", text = "text", created_at = "at" }
+[comments]
+table = "comments"
+fields = { id = "id", author = "user_id", post = "post_id", text = "text", created_at = "at" }
+[likes]
+table = "likes"
+fields = { member = "user_id", post = "post_id", created_at = "at" }
+"""
+
+
+def _database(path: Path, members: int) -> None:
+    """Create a database with, for each member, ten follows, a post, a comment and five likes."""
+    rows = {
+        "users (id, name)": ((n, f"member{n}") for n in range(members)),
+        "follows (id, a, b, at)": (
+            (n * 10 + k, n, (n + k * k + 1) % members, 1_714_000_000 + n) for n in range(members) for k in range(10)
+        ),
+        "posts (id, user_id, text, at)": ((n, n, f"Low tide {n} #harbour", 1_714_000_000 + n) for n in range(members)),
+        "comments (id, user_id, post_id, text, at)": (
+            (n, n * 3 % members, n, f"So calm {n}", 1_715_000_000 + n) for n in range(members)
+        ),
+        "likes (id, user_id, post_id, at)": (
+            (n * 5 + k, n, (n * 7 + k) % members, 1_716_000_000 + n) for n in range(members) for k in range(5)
+        ),
+    }
+    with closing(sqlite3.connect(path)) as old, old:
+        for name, entries in rows.items():
+            old.execute(f"CREATE TABLE {name.replace('(id', '(id INTEGER PRIMARY KEY')}")
+            old.executemany(f"INSERT INTO {name.split()[0]} VALUES ({', '.join('?' * (name.count(',') + 1))})", entries)  # noqa: S608
+
+
+async def by_map(place: Path, members: int, report: Report) -> None:
+    """Import a generated database by a map, and report the rows per second of processor time."""
+    await asyncio.to_thread(_database, place / "old.db", members)
+    used: dict[str, tuple[int, float]] = {}
+
+    def note(kind: str, done: int, _total: int) -> None:
+        used[kind] = (done, time.process_time())
+
+    async with Shoal.open(f"sqlite:///{place / 'mapped.db'}") as shoal:
+        began = before = time.process_time()
+        made = await ImportMapped(_MAP, f"sqlite:///{place / 'old.db'}").carry_out(shoal.network, note)
+        whole = time.process_time() - began
+    rows = {"members": members, "follows": 10 * members, "posts": members, "comments": members, "likes": 5 * members}
+    for kind, expected in rows.items():
+        report.check(f"database import: {kind}", made.counts[kind].taken, expected)
+        _, after = used[kind]
+        report.add(f"database import: {kind} per second of processor time", expected / (after - before), "1/s")
+        before = after
+    report.add("database import: rows per second of processor time", sum(rows.values()) / whole, "1/s")
+
+
 def main() -> None:
     options = parser(__doc__, quick={"members": 2_000}, smallest={"members": 100})
     options.add_argument(
@@ -131,6 +197,7 @@ def main() -> None:
         ours = next((figure.value for figure in report.figures if figure.what == "follows per second"), 0.0)
         if ours:
             report.add("follows per second, compared with bare SQLite", ours, "1/s", raw=bare)
+        asyncio.run(by_map(place, min(len(names), 20_000), report))
     report.add("memory of this process", rss() / (1 << 20), "MiB")
     report.show()
 

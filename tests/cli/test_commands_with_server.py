@@ -317,6 +317,57 @@ def test_import_command_resumes_and_reports_refused_rows(shoal: Shoal, tmp_path:
     assert "no column 'title'" in refused(shoal(*unfit))
 
 
+def test_import_command_with_map_reports_a_dry_run_and_imports_with_and_without_server(
+    shoal: Shoal, tmp_path: Path
+) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "users.csv").write_text("id,name\n1,dora\n2,ann\n3,\n")
+    (old / "posts.jsonl").write_text('{"id": 7, "user": 1, "text": "Low tide", "at": "2024-05-06"}\n')
+    (tmp_path / "map.toml").write_text(
+        """
+        issuer = "https://old.example"
+        [members]
+        table = "users"
+        fields = { id = "id", name = "name" }
+        [posts]
+        table = "posts"
+        fields = { id = "id", author = "user", text = "text", created_at = "at" }
+        """
+    )
+    mapped = ("import", "--map", str(tmp_path / "map.toml"), "--from", str(old))
+    planned = told(shoal(*mapped, "--dry-run"))
+    assert planned.startswith("imported from a database; dry run, nothing was written\n")
+    assert re.search(r"members +3 +0 +0", planned), planned
+    assert refused(shoal("member", "external-ids", "dora")) == "shoal: no member 'dora'"
+    done = told(shoal(*mapped))
+    assert re.search(r"posts +1 +0 +0", done), done
+    assert told(shoal("member", "external-ids", "dora")) == "issuer\tid\nhttps://old.example\t1\n"
+    assert told(shoal("member", "external-ids", "ann_2")) == "issuer\tid\nhttps://old.example\t2\n"
+    assert re.search(r"members +0 +3 +0", told(shoal(*mapped)))
+    assert told(shoal("check", "--sample", "0")).endswith("\n")
+    for arguments, message in (
+        (("--map", "mastodon"), "--map and --from need each other"),
+        (("--strict",), "--strict needs --map"),
+        ((*mapped[1:], "--mutual"), "--map cannot be combined with FOLDER and the options of its files"),
+    ):
+        assert message in shoal("import", *arguments).stderr
+    assert "no ready map of this name (django-activity-stream, mastodon" in refused(
+        shoal("import", "--map", "none", "--from", "x")
+    )
+
+
+def test_import_command_dry_run_without_store_creates_none(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "users.csv").write_text("id,name\n1,dora\n")
+    fields = 'table = "users"\nfields = { id = "id", name = "name" }'
+    (tmp_path / "map.toml").write_text(f'issuer = "x"\n[members]\n{fields}\n')
+    store = tmp_path / "new" / "shoal.db"
+    mapped = ("import", "--map", str(tmp_path / "map.toml"), "--from", str(tmp_path / "old"), "--dry-run")
+    assert re.search(r"members +1 +0 +0", told(run(store, *mapped)))
+    assert not store.parent.exists()
+
+
 def test_cli_read_and_maintenance_commands_succeed_with_and_without_running_server(
     shoal: Shoal, tmp_path: Path
 ) -> None:

@@ -29,8 +29,9 @@ from shoal.admin.database_imports.run import ImportMapped, ImportOptions, pack, 
 from shoal.admin.imports.records import ImportReport
 from shoal.admin.report import nothing
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
-from shoal.core.model import ImportProgress, Member, Visibility
-from shoal.graph.schema import decode_node
+from shoal.core.kinds import KindDraft
+from shoal.core.model import ImportProgress, Member, Post, Visibility
+from shoal.graph.schema import COMMENTED_BY, FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, TAGGED, decode_node
 from tests.async_runner import in_loop
 from tests.engines import certificates, dynamodb, mariadb, postgres
 
@@ -614,3 +615,109 @@ async def test_database_import_fetches_urls_only_if_asked_and_only_from_allowed_
                 report = await run(shoal, source, text, **options)
                 assert report.counts["media"].taken == taken
                 assert set(report.counts["media"].refused) == refused
+
+
+@in_loop
+async def test_database_import_into_an_empty_network_equals_one_into_a_network_with_members(tmp_path: Path) -> None:
+    source = sqlite_source(tmp_path / "old.db", rows())
+    found = []
+    for name, others in (("rows", ()), ("commands", ("zoe",))):
+        path = tmp_path / f"{name}.db"
+        async with Shoal.open(f"sqlite:///{path}") as shoal:
+            for other in others:
+                await shoal.register(other)
+            assert numbers(await run(shoal, source)) == FIRST
+            assert (await check(shoal.network)).clean
+            hits = await (await shoal.member("ben")).search_posts("cold")
+            assert [entry.post.text for entry in hits] == ["Old\n\nCold & clear\n\n#sea"]
+            names = {id_: (await shoal.external_ids.member(ISSUER, id_)).id for id_ in UUIDS}
+        ids = {internal: external for external, internal in names.items()}
+        found.append(_described(path, ids))
+    assert found[0] == found[1]
+
+
+def _described(path: Path, members: Mapping[int, str]) -> dict[str, list[str]]:
+    """Return the posts, and the main associations, of a store, with the external ids of members instead of their ids."""
+    shown = (FOLLOWS, FOLLOWED_BY, LIKES, LIKED_BY, TAGGED, COMMENTED_BY)
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+        nodes = [decode_node(data) for (data,) in store.execute("SELECT data FROM object")]
+        marks = ", ".join("?" * len(shown))
+        edges = store.execute(
+            f"SELECT id1, atype, id2, alive, time, length(data) FROM association WHERE atype IN ({marks})",  # noqa: S608
+            [atype.number for atype in shown],
+        ).fetchall()
+    described = {
+        "posts": [repr(node) for node in nodes if isinstance(node, Post)],
+        "associations": list(map(repr, edges)),
+    }
+    for internal, external in members.items():
+        for kind, entries in described.items():
+            described[kind] = [entry.replace(str(internal), external) for entry in entries]
+    assert all(described.values())
+    return {kind: sorted(entries) for kind, entries in described.items()}
+
+
+@in_loop
+async def test_database_import_into_several_stores_finds_every_object_by_its_external_id(tmp_path: Path) -> None:
+    people = [{"id": str(n), "username": f"member{n}"} for n in range(40)]
+    posts = [{"id": n, "author": str(n), "text": f"post {n}", "at": 1_714_000_000 + n} for n in range(40)]
+    text = """
+        issuer = "https://old.example"
+        [members]
+        table = "users"
+        fields = { id = "id", name = "username" }
+        [posts]
+        table = "posts"
+        fields = { id = "id", author = "author", text = "text", created_at = "at" }
+        """
+    source = sqlite_source(tmp_path / "old.db", {"users": people, "posts": posts})
+    stores = {
+        "0-20": f"sqlite:///{tmp_path}/a.db",
+        "21-41": f"sqlite:///{tmp_path}/b.db",
+        "42-63": f"sqlite:///{tmp_path}/c.db",
+    }
+    async with Shoal.open(stores, media=f"file://{tmp_path}/media") as shoal:
+        assert numbers(await run(shoal, source, text)) == {"members": (40, 0, 0), "posts": (40, 0, 0)}
+        for n in range(40):
+            member = await shoal.external_ids.member(ISSUER, str(n))
+            (entry,) = (await member.posts()).entries
+            assert entry.post.text == f"post {n}"
+            assert entry.post.id == await shoal.external_ids.find("posts", ISSUER, str(n))
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_database_import_checks_data_of_kinds_and_builds_it_from_columns(tmp_path: Path) -> None:
+    recipes = [
+        {"id": 1, "user_id": "1", "minutes": 30, "servings": 2, "body": "Stew"},
+        {"id": 2, "user_id": "1", "minutes": 900, "servings": 2, "body": "Roast"},
+        {"id": 3, "user_id": "1", "minutes": 10, "servings": 4, "body": ""},
+    ]
+    text = """
+        issuer = "https://old.example"
+        [members]
+        table = "users"
+        fields = { id = "id", name = "username" }
+        [posts]
+        table = "recipes"
+        [posts.fields]
+        id = "id"
+        author = "user_id"
+        text = "body"
+        created_at = { value = "2024-05-06" }
+        kind = { value = "recipe" }
+        data = { columns = ["minutes", "servings"] }
+        """
+    source = sqlite_source(tmp_path / "old.db", {"users": [{"id": "1", "username": "ann"}], "recipes": recipes})
+    schema = {"type": "object", "properties": {"minutes": {"type": "integer", "maximum": 600}}, "required": ["minutes"]}
+    async with Shoal.open(f"sqlite:///{tmp_path}/new.db") as shoal:
+        assert numbers(await run(shoal, source, text, dry_run=True))["posts"] == (0, 0, 3)
+        await shoal.kinds.declare(KindDraft(name="recipe", schema=schema))
+        assert numbers(await run(shoal, source, text, dry_run=True))["posts"] == (2, 0, 1)
+        report = await run(shoal, source, text)
+        assert numbers(report)["posts"] == (2, 0, 1)
+        (reason,) = report.counts["posts"].refused
+        assert reason.startswith("data.minutes: ")
+        entry = await shoal.visitor.read(await shoal.external_ids.find("posts", ISSUER, "1"))
+        assert (entry.post.kind, entry.post.data) == ("recipe", {"minutes": 30, "servings": 2})
+        assert (await check(shoal.network)).clean

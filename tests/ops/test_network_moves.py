@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal import Shoal
 from shoal.admin.move import Sums, move_network
 from shoal.admin.report import nothing
 from shoal.core.errors import Conflict, InvalidInput
@@ -260,3 +261,21 @@ def test_shoal_move_of_store_in_use_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM key").fetchone() == (0,)
     connection.close()
+
+
+@in_loop
+async def test_network_move_to_several_stores_keeps_external_ids_where_lookups_find_them(tmp_path: Path) -> None:
+    stores = {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
+    media = f"file://{tmp_path}/media"
+    async with Shoal.open(f"sqlite:///{tmp_path}/whole.db", media=media) as shoal:
+        for number in range(20):
+            await shoal.external_ids.upsert("https://shop.example", str(number), user_name=f"member{number}")
+    async with (
+        sqlite(tmp_path / "whole.db") as here,
+        process(stores) as there,
+    ):
+        await move_network(here, there, nothing)
+    async with Shoal.open(stores, media=media) as shoal:
+        for number in range(20):
+            member = await shoal.external_ids.member("https://shop.example", str(number))
+            assert member.name == f"member{number}"

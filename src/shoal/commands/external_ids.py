@@ -509,19 +509,20 @@ def _audited(external: ExternalId) -> dict[str, str]:
     return {"issuer": external.issuer, "id_digest": external.short_digest}
 
 
+def imported(writes: Writes, ids: tuple[int, int], name: str, profile: ExternalProfile) -> tuple[Member, Login]:
+    """Return a new member with this profile, and their login. Raises `InvalidInput` for an invalid value."""
+    shown, note = profile.display_name or "", profile.note or ""
+    member, login = members.imported(writes.limits, ids, name, shown, note, profile.created_at)
+    return structs.replace(member, default_language=language_tag(profile.language)), login
+
+
 async def _created(writes: Writes, external: ExternalId, profile: ExternalProfile) -> Upserted | None:
     """Create the member; None if another request was faster, with the external id or with the user name."""
     name = await free_name(writes, profile.user_name)
     shard = place(name).shard
     ids = writes.new_id(shard), writes.new_id(shard)
-    member, login = members.imported(
-        writes.limits, ids, name, profile.display_name or "", profile.note or "", profile.created_at
-    )
-    member = structs.replace(
-        member,
-        mentions=await members_named(writes, member.note),
-        default_language=language_tag(profile.language),
-    )
+    member, login = imported(writes, ids, name, profile)
+    member = structs.replace(member, mentions=await members_named(writes, member.note))
     batch = Batch(shard)
     batch.fresh.update(ids)
     batch.key_add(user_name_key(name), member.id)

@@ -306,17 +306,30 @@ def _held(
     )
 
 
-async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, created_at: int, record: str) -> Batch:
-    """Return the batch that creates the post of an import record, for an import into an empty network.
+async def imported(
+    writes: Writes,
+    author_id: int,
+    draft: Draft,
+    *,
+    id_: int,
+    created_at: int,
+    record: str,
+    parent: Post | None = None,
+) -> Batch:
+    """Return the batch that creates the post of an import record, or a comment on `parent`, for an import into an empty network.
 
-    The draft has no media and no parent. The uses of its tags are counted. A post without mentions emits no `PostCreated` event,
-    because in an empty network no member has a live stream, a materialized timeline or notifications of new posts. Raises
-    `InvalidInput` for values that exceed the limits.
+    The draft has no media, and its `parent_id` is ignored. The uses of its tags are counted. A post without mentions emits no
+    `PostCreated` event, because in an empty network no member has a live stream, a materialized timeline or notifications of new
+    posts. Raises `InvalidInput` for values that exceed the limits.
     """
     content, shard = _content(writes, draft), shard_of(author_id)
-    content |= {"mentions": await members_named(writes, content["text"]), "tags": tags_named(content["text"])}
+    mentions = () if draft.imported else await members_named(writes, content["text"])
+    content |= {"mentions": mentions, "tags": tags_named(content["text"])}
     if draft.kind:
         content |= await kinds.values_of(writes, draft.kind, content["json"])
+    if parent is not None:
+        root_id = parent.root_id or parent.id
+        content |= {"parent_id": parent.id, "parent_author_id": parent.author_id, "root_id": root_id}
     now = writes.new_id.now()
     batch = _creation(Post(id=id_, author_id=author_id, dated=created_at, **content), shard, now)
     take_keys(batch, request_keys(writes, author_id, "", record), id_, now)

@@ -313,6 +313,8 @@ class ImportProgress(Node, frozen=True, tag="import_progress"):
     """The progress of the mapped imports from one product: a position for each section, by its digest."""
 
     positions: dict[str, ImportPosition] = {}
+    bulk: bool = False
+    """Whether an import into an empty network is unfinished. It writes members as rows, and fills the search index at its end."""
 
 
 class Revision(Node, frozen=True, tag="revision"):

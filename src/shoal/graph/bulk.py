@@ -27,7 +27,7 @@ from shoal.graph.shard_map import ShardMap
 T = TypeVar("T")
 K = TypeVar("K")
 
-NAMED_BY_PLACE = frozenset({"user_name", "email"})
+NAMED_BY_PLACE = frozenset({"user_name", "email", "external_id"})
 """Key spaces whose keys are on the shard of their name; any other key is on the shard of the object to which it leads."""
 
 ASSOC_BYTES = 26

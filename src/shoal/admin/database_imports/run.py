@@ -15,8 +15,9 @@ writes nothing: references may then also lead to rows that would have been impor
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date, datetime
 from decimal import Decimal
@@ -27,15 +28,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 import msgspec
+import numpy as np
+from msgspec import structs
 
 from shoal.admin.contract import AnyNetwork, Operation
 from shoal.admin.database_imports.maps import ImportMap, Rejected, RowError, Section, parse_map
 from shoal.admin.imports.follows import OPERATIONS, FollowJob, follow_all
+from shoal.admin.imports.members import bulk_keys
 from shoal.admin.imports.posts import with_own_decoder
 from shoal.admin.imports.records import TICKS, ImportReport, PostRecord, Summary, ticks_of, worded
+from shoal.admin.imports.run import begin_index, is_empty
 from shoal.admin.report import Progress
 from shoal.admin.throttling import run_bounded
-from shoal.commands import external_ids, media, posts
+from shoal.commands import external_ids, kinds, media, posts
 from shoal.commands.context import Writes, made_once
 from shoal.commands.external_ids import ExternalProfile
 from shoal.commands.posts import Draft
@@ -51,13 +56,29 @@ from shoal.core.errors import (
 from shoal.core.errors import (
     Rejected as Refused,
 )
-from shoal.core.external_ids import ExternalId, ExternalKind
+from shoal.core.external_ids import ExternalId, ExternalKind, ExternalLink, ExternalObject
 from shoal.core.ids import EPOCH_MS, compose, milliseconds_of, shard_of
 from shoal.core.model import ImportPosition, ImportProgress, Post, Visibility
+from shoal.core.placement import place
+from shoal.core.text import check_user_name
+from shoal.graph.access import count_of
+from shoal.graph.bulk import KeyRow, Loading, LoadPart, Occupied
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Missing, find_object
-from shoal.graph.schema import EVERYBODY, LIKES, import_progress_key
+from shoal.graph.schema import (
+    BLOCKS_NAME,
+    EVERYBODY,
+    EXTERNAL_IDS,
+    LIKES,
+    USER_NAME,
+    encode_node,
+    external_id_key,
+    external_object_key,
+    import_progress_key,
+    user_name_key,
+)
 from shoal.outgoing import Network, RequestFailed, networks_of, open_pool, request
+from shoal.search.indexing import fill
 
 if TYPE_CHECKING:
     from shoal.admin.database_imports.source import Source
@@ -65,7 +86,9 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 ROWS = 2_000
-"""Rows of a batch."""
+"""Rows of a batch of posts or comments."""
+MANY_ROWS = 20_000
+"""Rows of a batch of other kinds. Its follows and likes are committed by member, so a larger batch takes fewer commits."""
 _AT_ONCE = 256
 _MEDIA_AT_ONCE = 8
 _ID_TRIES = 16
@@ -76,6 +99,8 @@ _MAX_POSITIONS = 200
 _SHOWN = 60
 """Maximum characters of a value in the report."""
 _PATIENCE_SECONDS = 3_600.0
+_MAX_REASONS = 100
+"""Maximum number of reasons that the report counts separately, for each kind."""
 _NO_ROW = "an earlier row has this id"
 _NO_MEMBER = "no member has this id"
 _NO_POST = "no post or comment has this id"
@@ -128,6 +153,8 @@ class MappedImport:
         self._planned: dict[str, set[int]] = {}
         """In a dry run, hashes of the ids that would be imported."""
         self._followed = False
+        self._bulk: Loading | None = None
+        """The store, if members and external ids are written into it directly because the network was empty."""
 
     async def run(self) -> None:
         for section in self._map.sections:
@@ -148,19 +175,33 @@ class MappedImport:
             return
         with self._summary.timed("consequences"):
             await self._network.settle(_PATIENCE_SECONDS)
-            if self._followed:
+            if self._followed or self._bulk:
                 # As in an import of files, follows emit no events: read timelines again, with the posts of the followees.
                 await self._network.effects.followers.changed(EVERYBODY)
                 await self._network.timelines.clear()
+        if self._bulk:
+            with self._summary.timed("search"):
+                await begin_index(self._network)
+                effects = self._network.effects
+                await fill(self._network.store, effects.graph, effects.search, self._progress)
+            await self._change(lambda before: structs.replace(before, bulk=False))
 
     async def _begin(self) -> None:
         """Read the stored positions. If all sections are finished, this run is a new one."""
-        self._positions = {} if self._options.full else dict((await self._stored()).positions)
+        stored = await self._stored()
+        self._positions = {} if self._options.full else dict(stored.positions)
         mine = {section.digest for section in self._map.sections if section.kind != "media"}
         if all(name in self._positions and self._positions[name].finished for name in mine):
             self._resumed: frozenset[str] = frozenset()
         else:
             self._resumed = frozenset(mine & self._positions.keys())
+        store = self._network.store
+        if self._options.dry_run or not (isinstance(store, Loading) and store.loads):
+            return
+        if stored.bulk or (not stored.id and await is_empty(self._network.store)):
+            self._bulk = store
+            await self._change(lambda before: structs.replace(before, bulk=True))
+            await begin_index(self._network)
 
     async def _stored(self) -> ImportProgress:
         key = import_progress_key(self._map.issuer)
@@ -186,7 +227,8 @@ class MappedImport:
             )
         done, total = 0, await asyncio.to_thread(self._source.count, section)
         last = stored.values if stored is not None else ()
-        batches = self._source.batches(section, after or None, ROWS)
+        size = ROWS if section.kind in ("posts", "comments") else MANY_ROWS
+        batches = self._source.batches(section, after or None, size)
         try:
             while rows := await asyncio.to_thread(next, batches, None):
                 await handle(section, list(self._records(section, rows)))
@@ -213,16 +255,20 @@ class MappedImport:
         if self._options.dry_run:
             return
         mine = {section.digest for section in self._map.sections}
-        key = import_progress_key(self._map.issuer)
-
-        async def read() -> ImportProgress:
-            return await made_once(self._writes, key, ImportProgress, lambda id_: ImportProgress(id=id_))
 
         def change(before: ImportProgress) -> ImportProgress:
             others = {name: kept for name, kept in before.positions.items() if name not in mine}
             kept = dict(list(others.items())[-(_MAX_POSITIONS - len(mine)) :])
             own = {name: kept for name, kept in before.positions.items() if name in mine}
-            return msgspec.structs.replace(before, positions=kept | own | {section.digest: position})
+            return structs.replace(before, positions=kept | own | {section.digest: position})
+
+        await self._change(change)
+
+    async def _change(self, change: Callable[[ImportProgress], ImportProgress]) -> None:
+        key = import_progress_key(self._map.issuer)
+
+        async def read() -> ImportProgress:
+            return await made_once(self._writes, key, ImportProgress, lambda id_: ImportProgress(id=id_))
 
         await change_object(self._writes.graph, read, change)
 
@@ -230,7 +276,11 @@ class MappedImport:
         value = f": {rejected.value}" if rejected.value else ""
         if self._options.strict:
             raise InvalidInput(f"{section.title}, row {where}: {rejected.reason}{value}")
-        self._summary.refuse(section.kind, f"row {where}{value}", rejected.reason)
+        reason, known = rejected.reason, self._summary[section.kind].refused
+        if reason not in known and len(known) >= _MAX_REASONS:
+            # Some reasons contain a value, such as the length of a text.
+            reason, value = "other reasons", f": {reason}"
+        self._summary.refuse(section.kind, f"row {where}{value}", reason)
 
     def _refuse_many(self, section: Section, reason: str, count: int) -> None:
         if self._options.strict:
@@ -265,16 +315,11 @@ class MappedImport:
             self._summary["members"].taken += len(missing)
             return
 
+        if self._bulk is not None:
+            missing = await self._load_members(self._bulk, section, missing)
+
         async def create(record: Record) -> None:
-            fields, limits = record.fields, self._writes.limits
-            profile = ExternalProfile(
-                user_name=fields["name"],
-                display_name=fields.get("display_name", "")[: limits.display_name]
-                or fields["name"][: limits.display_name],
-                note=fields.get("note", "")[: limits.note],
-                language=fields.get("language", ""),
-                created_at=fields.get("created_at", 0),
-            )
+            fields, profile = record.fields, self._profile(record)
             try:
                 made = await external_ids.upsert(self._writes, self._external(fields["id"]), profile, update=False)
             except Unavailable:
@@ -285,11 +330,62 @@ class MappedImport:
             self._member_ids[fields["id"]] = made.member.id
             self._summary["members"].taken += made.created
             if made.member.name != fields["name"].lower():
-                self._summary.note(
-                    "user name was changed: invalid here, or taken", "user names were changed: invalid here, or taken"
-                )
+                one, many = "user name was changed", "user names were changed"
+                self._summary.note(f"{one}: invalid here, or taken", f"{many}: invalid here, or taken")
 
         await run_bounded(missing, create, _AT_ONCE, patience=self._options.patience)
+
+    def _profile(self, record: Record) -> ExternalProfile:
+        fields, limits = record.fields, self._writes.limits
+        name = fields["name"]
+        return ExternalProfile(
+            user_name=name,
+            display_name=fields.get("display_name", "")[: limits.display_name] or name[: limits.display_name],
+            note=fields.get("note", "")[: limits.note],
+            language=fields.get("language", ""),
+            created_at=fields.get("created_at", 0),
+        )
+
+    async def _load_members(self, store: Loading, section: Section, records: Sequence[Record]) -> list[Record]:
+        """Write new members as rows, in one transaction. Return the records that `external_ids.upsert` has to create."""
+        named: dict[str, Record] = {}
+        others: list[Record] = []
+        blocked = await count_of(self._writes.graph, EVERYBODY, BLOCKS_NAME)
+        for record in records:
+            name = record.fields["name"].lower()
+            if blocked or not _is_user_name(name) or named.setdefault(name, record) is not record:
+                others.append(record)
+        taken = await bulk_keys(self._network, [user_name_key(name) for name in named])
+        others += [named.pop(key.name) for key in taken]
+        rows: list[tuple[int, int, bytes]] = []
+        keys: list[KeyRow] = []
+        made: dict[str, tuple[int, int]] = {}
+        for name, record in list(named.items()):
+            external, profile, shard = self._external(record.fields["id"]), self._profile(record), place(name).shard
+            member_id, login_id, link_id = (self._writes.new_id(shard) for _ in range(3))
+            try:
+                member, login = external_ids.imported(self._writes, (member_id, login_id), name, profile)
+            except ShoalError as error:
+                self._refuse(section, named.pop(name).where, Rejected(str(error), ""))
+                continue
+            link = ExternalLink(id=link_id, member_id=member_id, issuer=external.issuer, subject=external.id)
+            rows += [(node.id, node.version, encode_node(node)) for node in (member, login, link)]
+            keys += [KeyRow(USER_NAME, name, member_id, 0)]
+            keys += [KeyRow("external_id", external_id_key(external).name, link_id, 0)]
+            made[external.id] = member_id, link_id
+        ends = np.array(list(made.values()), np.int64).reshape(-1, 2)
+        atype = np.full(len(ends), EXTERNAL_IDS.number, np.int64)
+        links = np.column_stack((ends[:, 0], atype, ends[:, 1], ends[:, 1]))
+        counts = np.column_stack((ends[:, 0], atype, np.ones(len(ends), np.int64)))
+        order = np.argsort(ends[:, 0])
+        try:
+            await store.load(LoadPart(sorted(rows), sorted(keys), links[order], counts[order]))
+        except Occupied:
+            # A member who has joined since has one of the names, or another process imports the same rows.
+            return [*named.values(), *others]
+        self._member_ids |= {id_: member_id for id_, (member_id, _) in made.items()}
+        self._summary["members"].taken += len(made)
+        return others
 
     async def _members(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the members with these ids in the product. In a dry run, a member who would be imported has the id -1."""
@@ -372,12 +468,16 @@ class MappedImport:
             else:
                 jobs[id_] = record
         attached = await self._media_of(section, jobs)
+        nodes: dict[int, Post] = {}
+        if self._bulk is not None:
+            nodes = await self._posts({parents[id_] for id_ in jobs if id_ in parents})
         created: dict[ExternalId, int] = {}
 
         async def create(record: Record) -> None:
             id_ = record.fields["id"]
             author, rows = authors[record.fields["author"]], attached.get(id_, [])
-            made = await self._entry(section, record, author, parents.get(id_, 0), rows)
+            parent_id = parents.get(id_, 0)
+            made = await self._entry(section, record, author, parent_id, rows, nodes.get(parent_id))
             if made:
                 created[self._external(id_)] = made
 
@@ -385,11 +485,32 @@ class MappedImport:
         if self._options.dry_run:
             self._plan(section.ids, (external.id for external in created))
         else:
-            await external_ids.link_objects(self._writes, section.ids, created)
+            await self._link(section.ids, created)
         counted.taken += len(created)
 
+    async def _link(self, kind: ExternalKind, created: Mapping[ExternalId, int]) -> None:
+        """Store the external ids of created objects."""
+        if self._bulk is not None:
+            rows: list[tuple[int, int, bytes]] = []
+            keys: list[KeyRow] = []
+            for external, object_id in created.items():
+                key = external_object_key(kind, external)
+                node = ExternalObject(id=self._writes.new_id(key.shard), object_id=object_id)
+                rows.append((node.id, node.version, encode_node(node)))
+                keys.append(KeyRow(key.space, key.name, node.id, 0))
+            with contextlib.suppress(Occupied):
+                await self._bulk.load(LoadPart(sorted(rows), sorted(keys)))
+                return
+        await external_ids.link_objects(self._writes, kind, created)
+
     async def _entry(
-        self, section: Section, record: Record, author: int, parent_id: int, rows: Sequence[tuple[Section, Record]]
+        self,
+        section: Section,
+        record: Record,
+        author: int,
+        parent_id: int,
+        rows: Sequence[tuple[Section, Record]],
+        parent: Post | None,
     ) -> int:
         """Create a post or comment. Return its id, or -1 in a dry run; 0 if it is rejected."""
         fields, limits = record.fields, self._writes.limits
@@ -409,9 +530,16 @@ class MappedImport:
         for media_section, extra in rows[limits.media :]:
             self._refuse(media_section, extra.where, Rejected(f"a post can have up to {limits.media} photos", ""))
         stored = await self._stored_media(author, rows[: limits.media])
-        if not text.text and not stored:
+        kind, data = fields.get("kind", ""), fields.get("data")
+        if not text.text and not stored and data is None:
             self._refuse(section, record.where, Rejected("text: empty, and no photo could be imported", ""))
             return 0
+        if self._options.dry_run and kind:
+            try:
+                await kinds.values_of(self._writes, kind, "" if data is None else msgspec.json.encode(data).decode())
+            except ShoalError as error:
+                self._refuse(section, record.where, Rejected(str(error), ""))
+                return 0
         for name, reason in text.refused_tags:
             self._summary.refuse("tags", f"row {record.where}: {name[:_SHOWN]}", reason)
         if self._options.dry_run:
@@ -424,12 +552,13 @@ class MappedImport:
             language=_language(fields.get("language", "")),
             media=stored,
             parent_id=parent_id,
+            kind=kind,
+            data=data,
             imported=True,
         )
         try:
-            made = await self._created(
-                author, draft, fields["created_at"], _record(section, self._external(fields["id"]))
-            )
+            record_name = _record(section, self._external(fields["id"]))
+            made = await self._created(author, draft, fields["created_at"], record_name, parent)
         except Unavailable:
             raise
         except Gone:
@@ -448,9 +577,18 @@ class MappedImport:
             self._summary.note("text lost characters that are not text", "texts lost characters that are not text")
         return made
 
-    async def _created(self, author: int, draft: Draft, moment: int, record: str) -> int:
+    async def _created(self, author: int, draft: Draft, moment: int, record: str, parent: Post | None) -> int:
         """Create a post with an id of its time, or the next free one."""
         shard, ticks = shard_of(author), _spread(moment, record)
+        if self._bulk is not None and not draft.media and (parent is not None or not draft.parent_id):
+            id_ = compose(EPOCH_MS + ticks // TICKS, shard, ticks % TICKS)
+            dated = 0 if milliseconds_of(id_) == moment else moment
+            with contextlib.suppress(Conflict):
+                batch = await posts.imported(
+                    self._writes, author, draft, id_=id_, created_at=dated, record=record, parent=parent
+                )
+                await self._writes.graph.commit(batch)
+                return id_
         for step in range(_ID_TRIES):
             at = ticks + step
             id_ = compose(EPOCH_MS + at // TICKS, shard, at % TICKS)
@@ -551,11 +689,7 @@ class MappedImport:
         of = ExternalKind(section.fields["post"].ids or ExternalKind.POSTS)
         members = await self._members(record.fields["member"] for record in records)
         targets = await self._objects(of, (record.fields["post"] for record in records))
-        nodes: dict[int, Post] = {}
-        requested = [id_ for id_ in dict.fromkeys(targets.values()) if id_ > 0]
-        for start in range(0, len(requested), _AT_ONCE):
-            found = await self._writes.graph.obj_get(requested[start : start + _AT_ONCE])
-            nodes |= {id_: node for id_, node in found.items() if isinstance(node, Post)}
+        nodes = await self._posts(set(targets.values()))
         by_member: dict[int, dict[int, int]] = {}
         for record in records:
             fields = record.fields
@@ -580,6 +714,14 @@ class MappedImport:
             await self._like(*job, nodes)
 
         await run_bounded(jobs, like, _AT_ONCE, patience=self._options.patience)
+
+    async def _posts(self, ids: Collection[int]) -> dict[int, Post]:
+        requested = [id_ for id_ in ids if id_ > 0]
+        nodes: dict[int, Post] = {}
+        for start in range(0, len(requested), _AT_ONCE):
+            found = await self._writes.graph.obj_get(requested[start : start + _AT_ONCE])
+            nodes |= {id_: node for id_, node in found.items() if isinstance(node, Post)}
+        return nodes
 
     async def _like(self, member: int, likes: Sequence[tuple[int, int]], nodes: Mapping[int, Post]) -> None:
         graph, shard = self._writes.graph, shard_of(member)
@@ -670,6 +812,14 @@ _UNPACK: dict[str, Any] = {
 def unpack(packed: Sequence[Sequence[str]]) -> list[Any]:
     """Return the values of `pack`."""
     return [_UNPACK[type_](text) for type_, text in packed]
+
+
+def _is_user_name(name: str) -> bool:
+    try:
+        check_user_name(name)
+    except InvalidInput:
+        return False
+    return True
 
 
 def _language(text: str) -> str:

@@ -28,6 +28,7 @@ from shoal.admin.report import Progress, nothing
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member, Post
 from shoal.graph.bulk import Loading
+from shoal.graph.contract import Store
 from shoal.graph.schema import EVERYBODY
 from shoal.search.contract import FORM, FillState
 from shoal.search.indexing import fill
@@ -73,10 +74,20 @@ async def _against(network: AnyNetwork, sources: Sources) -> str:
         return "this kind of store does not support bulk import"
     if sources.members is None:
         return "no file of members is given"
+    return "" if await is_empty(store) else "the network is not empty"
+
+
+async def is_empty(store: Store) -> bool:
+    """Return whether a network has no members and posts."""
     found = await store.obj_scan(-1, _ASKED)
-    if len(found) == _ASKED or any(isinstance(node, Member | Post) for node in found):
-        return "the network is not empty"
-    return ""
+    return len(found) < _ASKED and not any(isinstance(node, Member | Post) for node in found)
+
+
+async def begin_index(network: AnyNetwork) -> None:
+    """Mark the search index as empty, so that it is filled from the graph. A bulk import emits no events for most records."""
+    index = network.effects.search.index
+    if index.keeps:
+        await index.keep_state(FillState(FORM))
 
 
 class _Import:
@@ -108,7 +119,7 @@ class _Import:
         begun = found = await unfinished.begun(network.store)
         if store:
             begun = found or await unfinished.begin(network.store, files)
-            await self._begin_index()
+            await begin_index(network)
         with summary.timed("members"):
             origin, firsts = sources.members.name if sources.members else "", posts.firsts(authors, len(people))
             if store and begun:
@@ -133,7 +144,7 @@ class _Import:
             await network.timelines.clear()
         if begun:
             with summary.timed("search"):
-                await self._begin_index()
+                await begin_index(network)
                 await fill(network.store, network.effects.graph, network.effects.search, progress)
             await unfinished.finish(network.store, begun)
 
@@ -158,12 +169,6 @@ class _Import:
         if sources.posts:
             self._posts.read(read_lines(sources.posts), sources.columns, summary)
         return follows
-
-    async def _begin_index(self) -> None:
-        """Mark the search index as empty, so that it is filled from the graph. A bulk import emits no events for most records."""
-        index = self._network.effects.search.index
-        if index.keeps:
-            await index.keep_state(FillState(FORM))
 
 
 async def import_all(network: AnyNetwork, sources: Sources, summary: Summary, progress: Progress = nothing) -> Summary:
