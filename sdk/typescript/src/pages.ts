@@ -1,6 +1,6 @@
 import type { CallOptions, Data, DemandingPath, Init, PathOf, Shoal } from "./client.js";
 
-/** Parameters that select another page, such as `max_id`. */
+/** Parameters that select another page, such as `max_id`, or the `cursor` of a ranked feed. */
 export type Cursor = Readonly<Record<string, string>>;
 
 /** A page of a list. */
@@ -69,7 +69,7 @@ export async function* items<P extends ListPath>(
   for await (const found of pages(shoal, path, ...init)) yield* found as never[];
 }
 
-const POSITIONS = ["max_id", "min_id", "since_id", "offset"];
+const POSITIONS = ["max_id", "min_id", "since_id", "offset", "cursor"];
 
 /**
  * Return the cursors of a `Link` header by relation. They keep only the parameters of position, so that a proxy that changes the

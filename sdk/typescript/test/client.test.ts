@@ -4,7 +4,6 @@ import {
   ConnectionError,
   createShoal,
   items,
-  linksOf,
   page,
   pages,
   ShoalError,
@@ -16,6 +15,7 @@ import {
   type UploadProgress,
 } from "../src/index.js";
 import { formOf } from "../src/client.js";
+import { linksOf } from "../src/pages.js";
 import { proxied } from "./proxy.js";
 import { join, url } from "./server.js";
 
@@ -182,6 +182,30 @@ describe("pages", () => {
       if (names.length === 2) break;
     }
     expect(new Set(names).size).toBe(2);
+  });
+
+  test("pages of a ranked feed neither repeat nor skip posts", async () => {
+    const ann = await join("ann");
+    const ids = await published(ann, ["1 #ranked", "2 #ranked", "3 #ranked", "4 #ranked", "5 #ranked"]);
+    const { id } = await ann.post("/api/shoal/v1/feeds", {
+      body: {
+        title: "Ranked",
+        declaration: {
+          sources: [{ from: "tag", tag: "ranked" }],
+          parameters: { weight: { type: "number", default: 1, minimum: 0, maximum: 9 } },
+          order: { by: "expression", expression: "$weight * likes - age_hours" },
+        },
+      },
+    });
+    const sizes: number[] = [];
+    const found: string[] = [];
+    const init = { params: { path: { id }, query: { limit: 2, parameters: { weight: "2" } } } };
+    for await (const statuses of pages(ann, "/api/shoal/v1/feeds/{id}", init)) {
+      sizes.push(statuses.length);
+      found.push(...statuses.map((status) => status.id));
+    }
+    expect(sizes).toEqual([2, 2, 1]);
+    expect(found.toSorted()).toEqual(ids.toSorted());
   });
 
   test("cursors keep only positions of the Link header", () => {
