@@ -171,7 +171,7 @@ async def source_of(kind: str, folder: Path, tables: Tables, owner: object) -> s
         fill(url.replace("mysql://", "mysql+pymysql://"), tables)
         return url
     url = await postgres.database(owner)
-    fill(url.replace("postgresql://", "postgresql+psycopg://"), tables)
+    fill(url.replace("postgresql://", "postgresql+pg8000://"), tables)
     return url
 
 

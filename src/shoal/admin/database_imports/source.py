@@ -20,13 +20,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Engine, Select
 
 from shoal.admin.database_imports.maps import ImportMap, Section
+from shoal.admin.database_imports.pg8000_source import is_unavailable, open_postgres, words_of
 from shoal.admin.imports.records import Summary, read_lines
 from shoal.core.errors import InvalidInput, Unavailable
 
 Row = dict[str, Any]
 
-_DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "mysql": "mysql+pymysql"}
-_DRIVERS |= {"mariadb": "mysql+pymysql"}
 _SCHEMES = "postgresql://, mysql:// or sqlite:/// followed by the path of a file, or a folder of CSV and JSONL files"
 _CONNECT_SECONDS = 10
 _STATEMENT_SECONDS = 600
@@ -111,8 +110,10 @@ class Source:
             with self._engine.connect() as connection:
                 yield connection
         except sa.exc.DBAPIError as error:
-            words = " ".join(str(error.orig).split())[:300]
-            if error.connection_invalidated or (isinstance(error, sa.exc.OperationalError) and not _is_refusal(error)):
+            cause = error.orig or error
+            words = words_of(cause)[:300]
+            lost = error.connection_invalidated or is_unavailable(cause)
+            if lost or (isinstance(error, sa.exc.OperationalError) and not _is_refusal(error)):
                 raise Unavailable(f"{where}: the source cannot be read: {words}") from error
             raise InvalidInput(f"{where}: the source refused the query: {words}") from error
         except sa.exc.SQLAlchemyError as error:
@@ -131,31 +132,33 @@ def open_source(url: str, mapped: ImportMap, folder: Path, summary: Summary) -> 
         loaded = folder / "source.db"
         load_folder(Path(url), loaded, mapped, summary)
         url = f"sqlite:///{loaded}"
-    scheme, _, rest = url.partition("://")
-    if scheme == "sqlite":
-        engine = _sqlite(rest.removeprefix("/"))
-    elif scheme in _DRIVERS:
-        limits: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS}
-        if scheme.startswith("postgres"):
-            limits["options"] = f"-c statement_timeout={_STATEMENT_SECONDS}s"
-        else:
-            limits |= {"read_timeout": _STATEMENT_SECONDS, "charset": "utf8mb4"}
-        try:
-            engine = sa.create_engine(f"{_DRIVERS[scheme]}://{rest}", connect_args=limits)
-            options: dict[str, Any] = {"isolation_level": "REPEATABLE READ"}
-            if scheme.startswith("postgres"):
-                options["postgresql_readonly"] = True
-            engine = engine.execution_options(**options)
-        except ImportError as error:
-            raise InvalidInput(f"from: {error.name} is not installed: pip install 'shoal[import]'") from error
-        except (sa.exc.ArgumentError, ValueError):
-            raise InvalidInput(f"from: this is no URL of a database; expected {_SCHEMES}") from None
-    else:
-        raise InvalidInput(f"from: unknown scheme {scheme!r}; expected {_SCHEMES}")
+    engine = _open(url)
     try:
         yield Source(engine)
     finally:
         engine.dispose()
+
+
+def _open(url: str) -> Engine:
+    scheme, _, rest = url.partition("://")
+    try:
+        if scheme == "sqlite":
+            return _sqlite(rest.removeprefix("/"))
+        if scheme in ("postgresql", "postgres"):
+            return open_postgres(url)
+        if scheme in ("mysql", "mariadb"):
+            return _mysql(rest)
+    except ImportError as error:
+        raise InvalidInput(f"from: {error.name} is not installed: pip install 'shoal[import]'") from error
+    except (sa.exc.ArgumentError, ValueError):
+        raise InvalidInput(f"from: this is no URL of a database; expected {_SCHEMES}") from None
+    raise InvalidInput(f"from: unknown scheme {scheme!r}; expected {_SCHEMES}")
+
+
+def _mysql(rest: str) -> Engine:
+    limits = {"connect_timeout": _CONNECT_SECONDS, "read_timeout": _STATEMENT_SECONDS, "charset": "utf8mb4"}
+    engine = sa.create_engine(f"mysql+pymysql://{rest}", connect_args=limits)
+    return engine.execution_options(isolation_level="REPEATABLE READ")
 
 
 def _sqlite(name: str) -> Engine:
