@@ -101,6 +101,10 @@ def test_data_that_matches_is_accepted() -> None:
             },
             "schema.$defs.a.items.$ref: $defs.a must not refer to itself",
         ),
+        (
+            {"type": "object", "dependencies": {"a": ["b"]}},
+            "schema.dependencies: is not supported; use dependentRequired and dependentSchemas",
+        ),
         ({"type": "object", "description": "x" * 65_536}, "schema: at most 65536 bytes of JSON (got 65"),
         (
             {
@@ -220,6 +224,38 @@ def test_compatible_change_creates_the_next_version(schema: dict[str, Any]) -> N
 def test_incompatible_change_is_refused_with_the_path(schema: dict[str, Any], reason: str) -> None:
     with pytest.raises(Unfit, match=reason):
         changed(draft().checked(1), draft(schema))
+
+
+def test_change_between_numbers_and_truth_values_is_refused() -> None:
+    for keywords in (lambda value: {"enum": [value]}, lambda value: {"not": {"const": value}}):
+        kind = draft(without(photo=keywords(1))).checked(1)
+        with pytest.raises(Unfit, match=r"data\.photo"):
+            changed(kind, draft(without(photo=keywords(True))))
+
+
+def test_comparison_of_deeply_nested_branches_is_refused_after_a_bounded_number_of_steps() -> None:
+    def nested(maximum: int) -> dict[str, Any]:
+        schema: dict[str, Any] = {"type": "number", "maximum": maximum}
+        for _ in range(28):
+            schema = {"allOf": [schema]}
+        return schema
+
+    kind = draft(without(photo=nested(5))).checked(1)
+    with pytest.raises(Unfit, match="too many nested branches"):
+        changed(kind, draft(without(photo=nested(4))))
+
+
+def test_paths_in_another_order_keep_the_version() -> None:
+    index: dict[str, Any] = {"title": "string", "minutes": "number"}
+    kind = draft(index=index).checked(1)
+    assert changed(kind, draft(index=dict(reversed(index.items())))) == kind
+
+
+def test_filter_by_a_path_that_is_being_built_is_refused_whatever_its_name() -> None:
+    schema = {"type": "object", "properties": {"salt and pepper": {"type": "string"}}, "additionalProperties": False}
+    kind = changed(draft(schema).checked(1), draft(schema, index={"salt and pepper": "string"}))
+    with pytest.raises(Unfit, match="the index of salt and pepper is being built"):
+        kind.lists(kind.filters({"salt and pepper": "a"}))
 
 
 def refused(old: Any, new: Any) -> bool:

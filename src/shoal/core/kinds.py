@@ -121,7 +121,8 @@ class PostKind(Node, frozen=True, tag="kind", kw_only=True):
         names = selected_names(self.name, filters, self.pairs)
         paths = {each.path for each in filters}
         for name in self.building:
-            if set(name.split(_AND)) == paths:
+            # A path may contain " and ".
+            if paths == {name} or paths == set(name.split(_AND)):
                 raise Unfit(f"filter: the index of {name} is being built; try again later")
         return names
 
@@ -233,6 +234,9 @@ def changed(kind: PostKind, draft: KindDraft) -> PostKind:
     new = replace(
         draft.checked(kind.id), version=kind.version, schema_version=kind.schema_version, building=kind.building
     )
+    if dict(new.index) == dict(kind.index):
+        # Another order is no change.
+        new = replace(new, index=kind.index)
     if new == kind:
         return kind
     had, has = dict(kind.index), dict(new.index)
