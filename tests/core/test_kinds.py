@@ -154,6 +154,36 @@ def test_presentation_has_title_link_and_image_of_data() -> None:
     assert kind.draft == draft(title="title", link="source", image="photo")
 
 
+def test_presented_title_is_a_text_that_a_post_may_contain() -> None:
+    kind = draft({"type": "object", "properties": {"title": {"type": "string"}}}, title="title").checked(1)
+    for title, shown in (
+        ("a\0\x08b\r\nc", "ab c"),
+        ("e" + "\u0301" * 500, "e" + "\u0301" * 30),
+        ("\u200b \u2060", ""),
+        ("word " * 100, "word " * 40 + "…"),
+    ):
+        presented = kind.presented({"title": title})
+        assert (presented.title if presented else "") == shown.replace(" …", "…")
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        *("https://", "https://[", "https://example.org/a b", "https://example.org/\0", "https://example.org/\u202e"),
+        *(
+            "https://ann:secret@example.org/",
+            "ftp://example.org/",
+            "see https://example.org/",
+            "https://example.org/.",
+            5,
+        ),
+    ],
+)
+def test_value_that_is_no_link_is_not_presented(link: object) -> None:
+    kind = draft(link="source", image="photo").checked(1)
+    assert kind.presented({"source": link, "photo": link}) is None
+
+
 def test_kind_is_parsed_from_toml_and_json() -> None:
     toml = b'name = "run"\ntitle = "place"\n[schema]\ntype = "object"\n[schema.properties.place]\ntype = "string"\n'
     parsed = parse_file(toml, toml=True)

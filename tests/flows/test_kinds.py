@@ -15,6 +15,7 @@ from shoal.commands import kinds, posts
 from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
 from shoal.core.audit import AuditVerb
+from shoal.core.bulk_moderation import BulkQuery
 from shoal.core.errors import Held, InvalidInput, NotFound, Unfit
 from shoal.core.ids import IdMaker, now_ms
 from shoal.core.kinds import MAX_KINDS, KindDraft
@@ -148,6 +149,22 @@ async def test_scheduled_and_held_posts_keep_their_kind() -> None:
         await shoal.moderation.approve_held(held.value.held_id)
         (entry,) = (await ann.posts()).entries
         assert (entry.post.kind, entry.post.data) == ("recipe", SOUP)
+
+
+@in_loop
+async def test_filters_of_members_and_bulk_queries_of_moderators_find_titles_and_links_of_data() -> None:
+    async with Shoal.open("memory://") as shoal:
+        await shoal.kinds.declare(RECIPE)
+        ann, ben = await shoal.register("ann"), await shoal.register("ben")
+        post = await ann.create(kind="recipe", data=SOUP)
+        await ben.filters.create("No soup", contexts=["public"], keywords=["soup"])
+        await shoal.settle()
+        (entry,) = (await ben.posts_of_kind("recipe")).entries
+        assert [each.filter.title for each in entry.filtered] == ["No soup"]
+        for query in (BulkQuery(words=("soup",)), BulkQuery(domains=("example.org",))):
+            preview = await shoal.bulk_moderation.preview(query, "hide")
+            assert list(preview.action.post_ids) == [post.id]
+            assert preview.examples[0].text.startswith("Soup")
 
 
 @in_loop

@@ -132,7 +132,7 @@ class BulkMatcher:
             and (not query.tag or query.tag in post.tags)
             and query.since <= post.created_at
             and (not query.until or post.created_at < query.until)
-            and (not query.words or bool(self._phrases.owners(f"{post.spoiler}\n{post.text}")))
+            and (not query.words or bool(self._phrases.owners(f"{post.spoiler}\n{post.shown_text}")))
             and (not query.domains or bool(self._domains.owners(_links(post))))
         )
 
@@ -141,4 +141,4 @@ class BulkMatcher:
 
 
 def _links(post: Post) -> list[str]:
-    return [span.value for span in parse(post.text) if span.kind == "link"]
+    return [span.value for span in parse(post.shown_text) if span.kind == "link"]
