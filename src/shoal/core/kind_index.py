@@ -92,7 +92,7 @@ def indexed_value(type_: IndexType, raw: object) -> Value | None:
         case "time", str():
             return moment_of(raw)
         case "geo", {"latitude": int() | float() as latitude, "longitude": int() | float() as longitude}:
-            is_valid = abs(latitude) <= 90 and abs(longitude) <= 180
+            is_valid = abs(latitude) <= 90 and abs(longitude) <= 180 and bool not in (type(latitude), type(longitude))
             return Place(float(latitude), float(longitude)) if is_valid else None
     return None
 
@@ -324,7 +324,10 @@ def _disk(path: str, given: object) -> Disk:
         parts = []
     if len(parts) not in (2, 3):
         raise _refused(path, "must be latitude,longitude,radius_km", given)
-    return disk(parts[0], parts[1], parts[2] if len(parts) == 3 else DEFAULT_RADIUS_KM)
+    try:
+        return disk(parts[0], parts[1], parts[2] if len(parts) == 3 else DEFAULT_RADIUS_KM)
+    except InvalidInput as error:
+        raise InvalidInput(f"filter: {path}: {error}", field="filter") from None
 
 
 def _refused(path: str, words: str, given: object) -> InvalidInput:

@@ -272,7 +272,7 @@ def value_at(data: object, path: str) -> Any:
 def parse_file(content: bytes, *, toml: bool) -> KindDraft:
     """Parse the declaration of a kind in TOML or JSON. Raises `InvalidInput`."""
     if len(content) > MAX_FILE_BYTES:
-        raise InvalidInput(f"at most {MAX_FILE_BYTES} bytes (got {len(content)})")
+        raise InvalidInput(f"a declaration has at most {MAX_FILE_BYTES} bytes")
     try:
         value = tomllib.loads(content.decode()) if toml else msgspec.json.decode(content)
         return msgspec.convert(value, KindDraft)
