@@ -126,16 +126,24 @@ class Source:
 
     @contextmanager
     def _reading(self, where: str) -> Iterator[Connection]:
+        # The errors of SQLAlchemy repeat the query with its values, so they are not given as causes.
         try:
-            with self._engine.connect() as connection:
+            with self._connected() as connection:
                 yield connection
         except sa.exc.DBAPIError as error:
             words = " ".join(str(error.orig).split())[:300]
             if error.connection_invalidated or (isinstance(error, sa.exc.OperationalError) and not _is_refusal(error)):
-                raise Unavailable(f"{where}: the source cannot be read: {words}") from error
-            raise InvalidInput(f"{where}: the source refused the query: {words}") from error
+                raise Unavailable(f"{where}: the source cannot be read: {words}") from None
+            raise InvalidInput(f"{where}: the source refused the query: {words}") from None
         except sa.exc.SQLAlchemyError as error:
-            raise InvalidInput(f"{where}: {' '.join(str(error).split())[:300]}") from error
+            raise InvalidInput(f"{where}: {' '.join(str(error).split())[:300]}") from None
+
+    def _connected(self) -> Connection:
+        try:
+            return self._engine.connect()
+        except (TypeError, ValueError) as error:
+            # PyMySQL passes the options of a URL to a function.
+            raise InvalidInput(f"from: the URL has an invalid option: {error}") from None
 
 
 def _bound(value: Any) -> sa.BindParameter[Any]:
@@ -154,10 +162,13 @@ def _is_refusal(error: Any) -> bool:
 def open_source(url: str, mapped: ImportMap, folder: Path, summary: Summary) -> Iterator[Source]:
     """Open a source. `folder` is for temporary files. Raises `InvalidInput` and `Unavailable`."""
     if "://" not in url:
+        if "@" in url and not Path(url).exists():
+            raise InvalidInput(f"from: neither a folder nor a URL; expected {_SCHEMES}")
         loaded = folder / "source.db"
         load_folder(Path(url), loaded, mapped, summary)
         url = f"sqlite:///{loaded}"
     scheme, _, rest = url.partition("://")
+    scheme = scheme.lower()
     if scheme == "sqlite":
         engine = _sqlite(rest.removeprefix("/"))
     elif scheme in _DRIVERS:
@@ -168,6 +179,9 @@ def open_source(url: str, mapped: ImportMap, folder: Path, summary: Summary) -> 
             limits |= {"read_timeout": _STATEMENT_SECONDS, "charset": "utf8mb4"}
         try:
             engine = sa.create_engine(f"{_DRIVERS[scheme]}://{rest}", connect_args=limits)
+            if "@" in (engine.url.host or ""):
+                # The host is the end of the password, which a message about the host would show.
+                raise InvalidInput("from: write @ as %40 in the user name and password of the URL")
             options: dict[str, Any] = {"isolation_level": "REPEATABLE READ"}
             if scheme.startswith("postgres"):
                 options["postgresql_readonly"] = True
