@@ -40,7 +40,7 @@ $(VENV)/.engines: scripts/engines scripts/dynamodb | $(VENV)/.ready
 	@sh scripts/engines $(VENV)
 	@touch $@
 
-$(VENV)/.clients: scripts/clients tests/clients/masto/package-lock.json tests/clients/axe/package-lock.json sdk/typescript/package-lock.json tests/clients/oidc/package-lock.json examples/shop/package-lock.json | $(VENV)/.dev
+$(VENV)/.clients: scripts/clients tests/clients/masto/package-lock.json tests/clients/axe/package-lock.json sdk/typescript/package-lock.json tests/clients/oidc/package-lock.json examples/shop/package-lock.json examples/gallery/package-lock.json | $(VENV)/.dev
 	@sh scripts/clients $(VENV)
 	@touch $@
 

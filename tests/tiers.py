@@ -122,6 +122,8 @@ DEEP = {
     "tests/ops/test_shard_moves.py::test_shard_move_rollback_or_finish": "one kill for each final step",
     "tests/planner/test_simulation.py::test_simulation_with_fewer": "simulates a network for each number of workers",
     "tests/readers/test_reader_processes.py::test_killed_server_process_is_replaced": "kills each process of a server",
+    "tests/sdk/test_gallery.py::test_gallery_pages_are_accessible_and_fit_window[390": "the same pages in a second width",
+    "tests/sdk/test_package.py": "builds, installs and documents the npm package",
     "tests/study/test_constraints.py::test_placement_study_constraint_results_of_very_short": "several studies",
     "tests/study/test_independent_count.py::test_placement_study_figures_of_random_names": (
         "random names; the lists of the test data are counted too"

@@ -214,3 +214,14 @@ def test_dry_run_shows_statuses_and_compares_them_with_a_feed(shoal: NetworkFixt
         answer = shoal.ask("POST", path, admin, json=body)
         assert (answer.status_code, message in answer.json()["error"]) == (422, True)
     assert shoal.ask("POST", path, "", json={"declaration": BREAD}).status_code == 401
+
+
+def test_read_position_of_a_feed_is_set_and_unread_statuses_are_counted(shoal: NetworkFixture, admin: Someone) -> None:
+    shoal.json("POST", ADMIN, admin, json={"name": "bread", "declaration": BREAD})
+    ids = write(shoal, admin, 3)
+    ann, path = shoal.join("ann"), f"{FEEDS}/bread/unread"
+    assert shoal.json("GET", path, ann) == {"count": 3, "more": False, "last_read_id": None}
+    expected = {"count": 1, "more": False, "last_read_id": ids[1]}
+    assert shoal.json("PUT", path, ann, json={"last_read_id": ids[1]}) == expected
+    assert shoal.json("GET", path, ann) == expected
+    assert shoal.ask("GET", path, "").status_code == 401

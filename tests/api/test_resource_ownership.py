@@ -158,6 +158,7 @@ def owned(route: Route) -> str:
 
 MINE = [route for route in ABOUT_ONE if owned(route)]
 BODY = {
+    "last_read_id": "1",
     "status": "mine",
     "title": "mine",
     "description": "mine",

@@ -285,7 +285,7 @@ async def test_rabbitmq_outbox_backlog_of_unresponsive_queue_is_not_reported_as_
     async with outbox(namespace, url=node.url, taking=False) as watcher:
         await watcher.send(jobs(1, 2, 3))
         await eventually(watcher.backlog, 3)
-        busy = f"P = whereis('%2F_{namespace}.work'), ok = sys:suspend(P), timer:sleep(1500), ok = sys:resume(P)."
+        busy = f"P = whereis('%2F_{namespace}.work'), ok = sys:suspend(P), timer:sleep(1500), ok = sys:resume(P)"
         evaluating = asyncio.create_task(asyncio.to_thread(rabbitmq.evaluate, node, busy))
         answers = set[int]()
         while not evaluating.done():

@@ -222,6 +222,74 @@ def test_incompatible_change_is_refused_with_the_path(schema: dict[str, Any], re
         changed(draft().checked(1), draft(schema))
 
 
+def refused(old: Any, new: Any) -> bool:
+    """Return whether a change of the schema of a property is refused."""
+    encoded = (msgspec.json.encode({"type": "object", "properties": {"x": schema}}).decode() for schema in (old, new))
+    return bool(incompatibilities(*encoded))
+
+
+@pytest.mark.parametrize(
+    ("wider", "narrower"),
+    [
+        ({}, {"patternProperties": {"^a": {"type": "string"}}}),
+        ({"additionalProperties": False, "patternProperties": {"^a": {}}}, {"additionalProperties": False}),
+        ({"items": {"type": "number"}}, {"items": {"type": "integer"}}),
+        ({"prefixItems": [{}]}, {"prefixItems": [{"type": "string"}]}),
+        ({"prefixItems": [{"type": "number"}]}, {"prefixItems": [{"type": "number"}], "items": False}),
+        ({"items": {"type": "number"}}, {"prefixItems": [{"type": "integer"}], "items": {"type": "number"}}),
+        ({}, {"oneOf": [{"type": "string"}, {"type": "number"}]}),
+        ({}, {"not": {"type": "string"}}),
+        ({}, {"contains": {"type": "string"}}),
+        ({"contains": {}, "minContains": 0}, {"contains": {}}),
+        ({}, {"if": {"type": "string"}, "then": {"minLength": 1}}),
+        ({}, {"dependentRequired": {"a": ["b"]}}),
+        ({}, {"dependentSchemas": {"a": {"required": ["b"]}}}),
+        ({}, {"propertyNames": {"maxLength": 3}}),
+        ({}, {"unevaluatedProperties": False}),
+        ({"properties": {"a": {}}}, {"properties": {"a": {}}, "additionalProperties": False}),
+        ({}, {"properties": {"a": {"type": "string"}}}),
+        ({"anyOf": [{"type": "string"}, {"type": "number"}]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        ({"allOf": [{"maximum": 9}]}, {"allOf": [{"maximum": 8}]}),
+        ({"minimum": 1}, {"exclusiveMinimum": 1}),
+        ({"type": ["string", "null"]}, {"type": "string"}),
+        ({"enum": [1, 2]}, {"enum": [1]}),
+        (True, False),
+        ({"multipleOf": 2}, {"multipleOf": 4}),
+        ({}, {"uniqueItems": True}),
+        ({"format": "date"}, {"format": "date-time"}),
+    ],
+)
+def test_narrower_schema_is_refused(wider: Any, narrower: Any) -> None:
+    assert refused(wider, narrower)
+    assert not refused(narrower, narrower)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"oneOf": [{"type": "string"}]}, {}),
+        ({"contains": {}, "minContains": 2}, {}),
+        ({"if": {"type": "string"}, "then": {"minLength": 1}}, {}),
+        ({"const": 1}, {"type": "integer", "minimum": 0}),
+        ({"enum": [1, "a"]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        ({"type": "string"}, {"type": "string", "maximum": 5}),
+        ({"anyOf": [{"type": "string"}]}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
+        ({"allOf": [{"maximum": 8}]}, {"allOf": [{"maximum": 9}]}),
+        ({"exclusiveMaximum": 5}, {"maximum": 5}),
+        ({"multipleOf": 4}, {"multipleOf": 2}),
+        ({"prefixItems": [{"type": "integer"}], "items": False}, {"items": {"type": "number"}}),
+        (
+            {"properties": {"a": {"type": "string"}}, "additionalProperties": False},
+            {"properties": {"a": {"type": "string"}, "b": {"type": "number"}}, "additionalProperties": False},
+        ),
+        (False, {"type": "string"}),
+        ({"title": "Old"}, {"title": "New", "description": "More", "default": 1}),
+    ],
+)
+def test_wider_schema_is_accepted(old: Any, new: Any) -> None:
+    assert not refused(old, new)
+
+
 def test_unchanged_declaration_keeps_the_version() -> None:
     kind = draft().checked(1)
     assert changed(kind, draft()) is kind

@@ -394,12 +394,8 @@ def test_doctor_wrong_rabbitmq_password_is_reported(tmp_path: Path) -> None:
 
 
 def test_doctor_check_of_broker_declares_no_queues(tmp_path: Path) -> None:
-    node = rabbitmq.node()
-    place = f"nobody-{os.getpid()}"
-    rabbitmq.control(node, "add_vhost", place)
-    rabbitmq.control(node, "set_permissions", "-p", place, "guest", ".*", ".*", ".*")
+    url = rabbitmq.virtual_host()
     asyncio.run(made(f"sqlite:///{tmp_path / 'shoal.db'}"))
-    url = f"{node.url.rpartition('/')[0]}/{place}"
     assert "no queues yet" in visit(tmp_path, broker=url).only("jobs").message
 
     async def declared() -> bool:
@@ -413,7 +409,6 @@ def test_doctor_check_of_broker_declares_no_queues(tmp_path: Path) -> None:
         return True
 
     assert not asyncio.run(declared())
-    rabbitmq.control(node, "delete_vhost", place)
 
 
 def test_doctor_checks_both_tables_of_a_network_on_dynamodb(tmp_path: Path) -> None:

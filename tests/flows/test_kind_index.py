@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
 from shoal.admin.consistency.check import check
+from shoal.consumers.kinds import index_all
 from shoal.core.errors import InvalidInput, NotFound, Unfit
+from shoal.core.events import KindChanged
 from shoal.core.kinds import KindDraft
 from shoal.core.model import Post
 from shoal.core.places import disk
@@ -342,3 +345,54 @@ def test_filtered_posts_equal_a_scan_of_all_posts(
                 assert await ids(ann, where) == expected
 
     scene()
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "three sqlite"])
+@in_loop
+async def test_posts_written_during_the_indexing_of_a_new_path_are_indexed(engine: str, tmp_path: Path) -> None:
+    former = replace_draft(index={"cuisine": "string"}, pairs=())
+    async with kitchen(await store_url(engine, tmp_path), former) as (shoal, ann):
+        others = [ann, *[await shoal.register(f"cook{n}") for n in range(4)]]
+        made = [await cook(others[n % 5], cuisine="thai", minutes=n % 7) for n in range(60)]
+
+        async def write(n: int) -> None:
+            who = others[n % 5]
+            if n % 3 == 0:
+                await cook(who, cuisine="thai", minutes=n % 7)
+            elif n % 3 == 1:
+                await who.update(made[n], data={"cuisine": "greek", "minutes": n % 5})
+            else:
+                await who.delete(made[n])
+
+        await asyncio.gather(
+            *map(write, range(20)), shoal.kinds.declare(replace_draft(pairs=())), *map(write, range(20, 40))
+        )
+        await shoal.settle()
+        assert (await shoal.kinds.get("recipe")).building == ()
+        report = await check(shoal.network)
+        assert report.clean, [line.examples for line in report.invariants if line.found]
+        posts = [entry.post for entry in (await ann.posts_of_kind("recipe", limit=200)).entries]
+        assert len(posts) == 61
+        assert await ids(ann, {"minutes": 3}, limit=200) == [post.id for post in posts if post.data["minutes"] == 3]
+
+
+@in_loop
+async def test_indexing_of_a_kind_resumes_after_the_last_finished_page() -> None:
+    async with kitchen() as (shoal, ann):
+        made = [await cook(ann, minutes=n) for n in range(70)]
+        await shoal.settle()
+        kind = await shoal.kinds.get("recipe")
+        event = KindChanged(kind_id=kind.id, schema_version=kind.schema_version)
+        seen: list[int] = []
+
+        async def note(_graph: object, post_id: int) -> None:
+            seen.append(post_id)
+
+        with patch("shoal.consumers.kinds.index_post", note):
+            mark = await index_all(shoal.network.effects, event, 0)
+            assert (mark, sorted(seen)) == (made[49], made[:50])
+            assert await index_all(shoal.network.effects, event, made[49]) is None
+            assert sorted(seen) == made
+            outdated = KindChanged(kind_id=kind.id, schema_version=kind.schema_version - 1)
+            assert await index_all(shoal.network.effects, outdated, 0) is None
+            assert len(seen) == 70

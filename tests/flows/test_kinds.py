@@ -166,3 +166,25 @@ async def test_export_of_a_member_is_imported_with_kinds_that_exist(tmp_path: Pa
             await other.settle()
             (entry,) = (await copy.posts()).entries
             assert (entry.post.kind, entry.post.data) == ("recipe" if known else "", SOUP)
+
+
+@in_loop
+async def test_search_finds_posts_of_a_kind_and_their_titles() -> None:
+    async with Shoal.open("memory://") as shoal:
+        await shoal.kinds.declare(RECIPE)
+        ann = await shoal.register("ann")
+        soup = await ann.create(kind="recipe", data=SOUP)
+        await ann.create("Soup is nice")
+        stew = await ann.create("Nice", kind="recipe", data={"title": "Stew"})
+        await shoal.settle()
+
+        async def ids(query: str) -> list[int]:
+            return [entry.id for entry in await ann.search_posts(query)]
+
+        assert await ids("kind:recipe") == [stew.id, soup.id]
+        assert await ids("soup kind:recipe") == [soup.id]
+        assert await ids("nice -kind:recipe") != await ids("nice")
+        assert await ids("kind:run") == await ids("kind:Ré") == []
+        await ann.update(stew, data={"title": "Pie"})
+        await shoal.settle()
+        assert (await ids("stew"), await ids("pie")) == ([], [stew.id])

@@ -21,6 +21,7 @@ from shoal.core.feeds.declarations import (
     FromEverybody,
     NamedFeed,
     Newest,
+    OfKind,
     Order,
     Source,
     WithTag,
@@ -261,6 +262,10 @@ async def feed_of_a_tag(scene: Scene, viewer: str) -> set[Cell]:
     return await _read_feed(scene, viewer, WithTag(tag="tide"))
 
 
+async def feed_of_a_kind(scene: Scene, viewer: str) -> set[Cell]:
+    return await _read_feed(scene, viewer, OfKind(kind="note"))
+
+
 async def feed_of_a_place(scene: Scene, viewer: str) -> set[Cell]:
     latitude, longitude = HARBOUR
     return await _read_feed(scene, viewer, NearPlace(latitude=latitude, longitude=longitude, radius_km=10.0))
@@ -412,6 +417,7 @@ SURFACES: dict[Surface, Callable[[str], Table]] = {
     tag_timeline: lambda kind: _public_table(kind) if kind in ("tagged", "waiting") else NOBODYS,
     feed_of_everybody: lambda kind: NOBODYS if kind == "comment" else _public_table(kind),
     feed_of_a_tag: lambda kind: _public_table(kind) if kind in ("tagged", "waiting") else NOBODYS,
+    feed_of_a_kind: _public_table,
     feed_of_a_place: _public_table,
     feed_of_the_author: lambda kind: NOT_DIRECT,
     ranked_feed_of_the_author: lambda kind: RANKED_BY_AUTHOR if kind == "waiting" else NOT_DIRECT,

@@ -74,6 +74,8 @@ METHODS: dict[str, str] = {
     "POST /api/shoal/v1/feeds": "feeds.create",
     "PUT /api/shoal/v1/feeds/{id}": "feeds.update",
     "DELETE /api/shoal/v1/feeds/{id}": "feeds.delete",
+    "GET /api/shoal/v1/feeds/{id}/unread": "feeds.unread",
+    "PUT /api/shoal/v1/feeds/{id}/unread": "feeds.mark_read",
     "POST /api/shoal/v1/feeds/dry_run": "feeds.dry_run",
     "POST /api/shoal/v1/feeds/{id}/copy": "feeds.copy",
     "POST /api/shoal/v1/feeds/{id}/follow": "feeds.follow",

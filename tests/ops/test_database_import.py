@@ -29,6 +29,7 @@ from shoal.admin.database_imports.run import ImportMapped, ImportOptions, pack, 
 from shoal.admin.imports.records import ImportReport
 from shoal.admin.report import nothing
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
+from shoal.core.kinds import KindDraft
 from shoal.core.model import ImportProgress, Member, Post, Visibility
 from shoal.graph.schema import COMMENTED_BY, FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, TAGGED, decode_node
 from tests.async_runner import in_loop
@@ -688,4 +689,41 @@ async def test_database_import_into_several_stores_finds_every_object_by_its_ext
             (entry,) = (await member.posts()).entries
             assert entry.post.text == f"post {n}"
             assert entry.post.id == await shoal.external_ids.find("posts", ISSUER, str(n))
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_database_import_checks_data_of_kinds_and_builds_it_from_columns(tmp_path: Path) -> None:
+    recipes = [
+        {"id": 1, "user_id": "1", "minutes": 30, "servings": 2, "body": "Stew"},
+        {"id": 2, "user_id": "1", "minutes": 900, "servings": 2, "body": "Roast"},
+        {"id": 3, "user_id": "1", "minutes": 10, "servings": 4, "body": ""},
+    ]
+    text = """
+        issuer = "https://old.example"
+        [members]
+        table = "users"
+        fields = { id = "id", name = "username" }
+        [posts]
+        table = "recipes"
+        [posts.fields]
+        id = "id"
+        author = "user_id"
+        text = "body"
+        created_at = { value = "2024-05-06" }
+        kind = { value = "recipe" }
+        data = { columns = ["minutes", "servings"] }
+        """
+    source = sqlite_source(tmp_path / "old.db", {"users": [{"id": "1", "username": "ann"}], "recipes": recipes})
+    schema = {"type": "object", "properties": {"minutes": {"type": "integer", "maximum": 600}}, "required": ["minutes"]}
+    async with Shoal.open(f"sqlite:///{tmp_path}/new.db") as shoal:
+        assert numbers(await run(shoal, source, text, dry_run=True))["posts"] == (0, 0, 3)
+        await shoal.kinds.declare(KindDraft(name="recipe", schema=schema))
+        assert numbers(await run(shoal, source, text, dry_run=True))["posts"] == (2, 0, 1)
+        report = await run(shoal, source, text)
+        assert numbers(report)["posts"] == (2, 0, 1)
+        (reason,) = report.counts["posts"].refused
+        assert reason.startswith("data.minutes: ")
+        entry = await shoal.visitor.read(await shoal.external_ids.find("posts", ISSUER, "1"))
+        assert (entry.post.kind, entry.post.data) == ("recipe", {"minutes": 30, "servings": 2})
         assert (await check(shoal.network)).clean

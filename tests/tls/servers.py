@@ -139,15 +139,15 @@ class Broker:
             f"ssl_options.keyfile = {folder}/server.key",
         )
         at_the_end.callback(rabbitmq.stop, self.program)
-        rabbitmq.control(self.program, "add_vhost", "net/work")
-        rabbitmq.control(self.program, "add_user", "shoal", PASSWORD)
-        rabbitmq.control(self.program, "set_permissions", "-p", "net/work", "shoal", *PERMISSIONS)
+        rabbitmq.add_virtual_host(self.program, "net/work")
+        rabbitmq.add_user(self.program, "shoal", PASSWORD)
+        rabbitmq.permit(self.program, "shoal", "net/work", PERMISSIONS)
 
     def present(self, certificate: SelfSigned) -> None:
         """Replace the certificate of the node."""
         shutil.copy(certificate.certificate, self.folder / "server.pem")
         shutil.copy(certificate.key, self.folder / "server.key")
-        rabbitmq.evaluate(self.program, "ssl:clear_pem_cache().")
+        rabbitmq.evaluate(self.program, "ssl:clear_pem_cache()")
 
 
 @functools.cache

@@ -260,10 +260,9 @@ async def test_rabbitmq_user_without_permissions_raises_misconfigured_engine(
 ) -> None:
     broker = await asyncio.to_thread(servers.broker)
     for name, permissions in {"nobody": None, "reader": ("^$", "^$", ".*")}.items():
-        await asyncio.to_thread(rabbitmq.control, broker.program, "add_user", name, "wr0ng-too")
+        await asyncio.to_thread(rabbitmq.add_user, broker.program, name, "wr0ng-too")
         if permissions:
-            words = ("set_permissions", "-p", "net/work", name, *permissions)
-            await asyncio.to_thread(rabbitmq.control, broker.program, *words)
+            await asyncio.to_thread(rabbitmq.permit, broker.program, name, "net/work", permissions)
         url = f"amqps://{name}:wr0ng-too@localhost:{broker.tls}/net%2Fwork?cafile={trusted().certificate}"
         with pytest.raises(MisconfiguredEngine) as caught:
             await RabbitOutbox.open(url, namespace="others")

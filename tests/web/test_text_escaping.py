@@ -33,7 +33,7 @@ from shoal.commands.members import ProfileChange
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.ids import shard_of
-from shoal.core.model import Post
+from shoal.core.model import Post, Presentation
 from shoal.core.publishing import CheckedMedia, HeldContent
 from shoal.graph.contract import Batch
 from shoal.mastodon_api.routes import table
@@ -74,7 +74,7 @@ NOT_TEXT = {
     },
     "Login": {"email", "password", "kept"},
     "Invitation": {"holds"},
-    "Post": {"language", "tags", "json", "mentions"},
+    "Post": {"language", "tags", "json", "mentions", "kind", "presentation"},
     "Media": {
         "blurhash",
         "content_type",
@@ -101,6 +101,7 @@ NOT_TEXT = {
     "HeldContent": {"files", "visibility"},
     "EmailToken": {"address"},
     "ImportProgress": {"positions"},
+    "PostKind": {"building", "image", "index", "link", "name", "pairs", "schema", "title"},  # written by admins
     "StoredRules": {"rules"},  # written by admins; see test_moderation_rules.py
     "BulkAction": {"query", "verb", "actor_name"},
     "Webhook": {
@@ -143,6 +144,7 @@ async def write_hostile_text(here: NetworkFixture) -> None:
         changed = {name: hostile(getattr(node, name), f"{type(node).__name__}.{name}") for name in fields}
         if isinstance(node, Post):
             changed["json"] = msgspec.json.encode({"said": hostile("", "Post.json")}).decode()
+            changed["presentation"] = Presentation(title=hostile("", "Post.presentation"))
         if changed:
             batch = Batch(shard_of(node.id))
             batch.obj_set(msgspec.structs.replace(node, **changed, version=node.version + 1))

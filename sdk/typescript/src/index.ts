@@ -4,11 +4,25 @@
  *
  * @module
  */
-export * from "./client.js";
+export {
+  createShoal,
+  type Answer,
+  type CallOptions,
+  type Data,
+  type DemandingPath,
+  type Init,
+  type InitArgument,
+  type Method,
+  type ParseAs,
+  type PathOf,
+  type Shoal,
+  type ShoalOptions,
+  type TokenSource,
+} from "./client.js";
 export * from "./errors.js";
 export * from "./events.js";
 export * from "./oauth.js";
-export * from "./pages.js";
+export { items, page, pages, type Cursor, type ListPath, type Page, type PageInit } from "./pages.js";
 export { stream, type StreamEvent, type StreamName, type StreamOptions } from "./stream.js";
 export { processed, upload, type UploadOptions, type UploadProgress } from "./upload.js";
 export type * from "./schema.js";

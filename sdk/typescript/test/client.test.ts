@@ -4,7 +4,6 @@ import {
   ConnectionError,
   createShoal,
   items,
-  linksOf,
   page,
   pages,
   ShoalError,
@@ -16,6 +15,7 @@ import {
   type UploadProgress,
 } from "../src/index.js";
 import { formOf } from "../src/client.js";
+import { linksOf } from "../src/pages.js";
 import { proxied } from "./proxy.js";
 import { join, url } from "./server.js";
 

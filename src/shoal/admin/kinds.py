@@ -24,7 +24,7 @@ class ShowKind(Operation[PostKind]):
     name: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> PostKind:
-        return await kinds.get(network.writes, self.name)
+        return await kinds.get(network.store, self.name)
 
 
 class DeclareKind(Operation[PostKind]):
@@ -58,7 +58,7 @@ class ListKindPosts(Operation[KindPosts]):
     limit: int = 20
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> KindPosts:
-        kind = await kinds.get(network.writes, self.name)
+        kind = await kinds.get(network.store, self.name)
         cursor = Cursor(before=self.before, limit=self.limit)
         page = await posts_page(network.reads, None, kind, kind.filters(self.filters), cursor)
         found = [

@@ -25,7 +25,7 @@ from shoal.core.model import MemberList
 from shoal.graph.access import association, count_of, objects_of, own_object
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, KeyTaken, Reader
-from shoal.graph.feed_lookup import feed_called, readable_feed
+from shoal.graph.feed_lookup import check_kinds, feed_called, readable_feed
 from shoal.graph.schema import EVERYBODY, FOLLOWS_FEED, OWNS_FEED, feed_key
 
 _SHARD = shard_of(EVERYBODY)
@@ -257,6 +257,7 @@ async def _checked(
         if shared and not feed.readable:
             raise Unfit(f"shared: the feed {reference!r}, which it contains, is not shared", field="shared")
         contained[reference] = feed.declaration
+    await check_kinds(graph, declared)
     check_cost(cost_of(declared, contained))
     return declared
 
@@ -279,6 +280,7 @@ async def _checked_for_server(graph: Reader, declaration: object, name: str = ""
         if feed.name == name or feed.declaration.feeds:
             raise Unfit(f"sources: the feed {reference!r} contains feeds itself", field="sources")
         contained[reference] = feed.declaration
+    await check_kinds(graph, declared)
     check_cost(cost_of(declared, contained))
     return declared
 

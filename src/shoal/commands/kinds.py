@@ -16,16 +16,16 @@ from shoal.core.ids import shard_of
 from shoal.core.kinds import MAX_KINDS, KindDraft, PostKind, changed
 from shoal.graph.access import count_of
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Reader
 from shoal.graph.kinds import find_kind
 from shoal.graph.schema import EVERYBODY, KINDS, kind_key
 
 _SHARD = shard_of(EVERYBODY)
 
 
-async def get(writes: Writes, name: str) -> PostKind:
+async def get(graph: Reader, name: str) -> PostKind:
     """Return the kind with this name. Raises `NotFound`."""
-    kind = await find_kind(writes.graph, name)
+    kind = await find_kind(graph, name)
     if kind is None:
         raise NotFound(f"there is no kind {name[:100]!r}")
     return kind
@@ -77,7 +77,7 @@ async def _change(writes: Writes, kind: PostKind, draft: KindDraft) -> PostKind:
 
 async def reindex(writes: Writes, name: str) -> None:
     """Index all posts of a kind again, which consumers do page by page. Raises `NotFound`."""
-    kind = await get(writes, name)
+    kind = await get(writes.graph, name)
     batch = Batch(_SHARD)
     batch.emit(KindChanged(kind_id=kind.id, schema_version=kind.schema_version))
     await writes.graph.commit(batch)
@@ -89,12 +89,10 @@ def _note(writes: Writes, batch: Batch, kind: PostKind) -> None:
 
 
 async def values_of(writes: Writes, name: str, json: str) -> dict[str, Any]:
-    """Return the fields of a post of this kind with this data (JSON text). An empty name is no kind.
+    """Return the fields of a post of this kind with this data (JSON text).
 
     Raises `InvalidInput` for an unknown kind, and for data that does not match it.
     """
-    if not name:
-        return {}
     kind = await find_kind(writes.graph, name)
     if kind is None:
         raise InvalidInput(f"kind: there is no kind {name[:100]!r}", field="kind")

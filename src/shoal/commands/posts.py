@@ -185,7 +185,9 @@ async def create(
         return _written(found)
     author, parent = await _access(writes, author_id, draft)
     content["place"] = stored_place(content["place"], author.place_precision)
-    content |= _terms(draft, author) | await kinds.values_of(writes, draft.kind, content["json"])
+    content |= _terms(draft, author)
+    if draft.kind:
+        content |= await kinds.values_of(writes, draft.kind, content["json"])
     mentions = () if draft.imported else await _mentions(writes, draft)
     tags = tags_named(content["text"])
     known = {**content, "mentions": mentions, "tags": tags}
@@ -323,7 +325,8 @@ async def imported(
     content, shard = _content(writes, draft), shard_of(author_id)
     mentions = () if draft.imported else await members_named(writes, content["text"])
     content |= {"mentions": mentions, "tags": tags_named(content["text"])}
-    content |= await kinds.values_of(writes, draft.kind, content["json"])
+    if draft.kind:
+        content |= await kinds.values_of(writes, draft.kind, content["json"])
     if parent is not None:
         root_id = parent.root_id or parent.id
         content |= {"parent_id": parent.id, "parent_author_id": parent.author_id, "root_id": root_id}
@@ -343,7 +346,8 @@ async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
     content = _content(writes, draft)
     place = content["place"]
     _poll(writes, draft)
-    await kinds.values_of(writes, draft.kind, content["json"])
+    if draft.kind:
+        await kinds.values_of(writes, draft.kind, content["json"])
     author, _ = await _access(writes, author_id, draft)
     await _mentions(writes, draft)
     await check_attachable(writes, author_id, draft.media)
@@ -488,7 +492,7 @@ async def _of_kind(writes: Writes, post: Post, draft: Draft, json: str) -> dict[
     """Return the changed fields of a post of a kind. Raises `InvalidInput` for another kind, and for data that does not match."""
     if draft.kind not in ("", post.kind):
         raise InvalidInput(f"kind: cannot be changed (the post has the kind {post.kind or 'none'})", field="kind")
-    return await kinds.values_of(writes, post.kind, json) if json != post.json else {}
+    return await kinds.values_of(writes, post.kind, json) if post.kind and json != post.json else {}
 
 
 async def _named(writes: Writes, text: str, post: Post) -> dict[str, Any]:

@@ -167,7 +167,7 @@ class KindDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def checked(self, id_: int) -> PostKind:
         """Return the first version of the kind. Raises `InvalidInput`, which names the field and its allowed values."""
-        if not _NAME.fullmatch(self.name):
+        if not is_kind_name(self.name):
             raise InvalidInput(
                 f"name: must have 1 to {MAX_NAME} of the characters a-z, 0-9 and _ (got {self.name[:100]!r})",
                 field="name",
@@ -205,6 +205,10 @@ class KindDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 raise InvalidInput(f"pairs: {first!r} and {second!r} must be two indexed paths", field="pairs")
             if self.index[first] == "geo":
                 raise InvalidInput(f"pairs: {first!r} is a place, which must be the second of a pair", field="pairs")
+
+
+def is_kind_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None
 
 
 def check_path(field: str, path: str, schema: Mapping[str, Any], types: Sequence[str]) -> None:

@@ -49,23 +49,29 @@ async def index_post(graph: Graph, post_id: int, *, repair: bool = False) -> Non
     The post is read again after each change, because it may have been changed concurrently. The data of an entry are the versions
     of the post and of its kind, so outdated changes have no effect. With `repair`, entries are changed whatever their versions are.
     """
+    indexed = b""
     for _ in range(_TRIES):
         with another_request():
-            if not await _index_once(graph, post_id, repair=repair):
+            post = await find_object(graph, Post, post_id)
+            kind = await find_kind(graph, post.kind) if post is not None and post.kind else None
+            version = (post.version if post else _GONE).to_bytes(4) + (kind.schema_version if kind else _GONE).to_bytes(
+                4
+            )
+            if version == indexed or not await _index_once(
+                graph, post_id, index_names(post, kind), version, repair=repair
+            ):
                 return
+            indexed = version
     raise Conflict("the post kept changing while it was indexed; try again")
 
 
-async def _index_once(graph: Graph, post_id: int, *, repair: bool) -> bool:
-    """Return whether anything was changed."""
-    post = await find_object(graph, Post, post_id)
-    kind = await find_kind(graph, post.kind) if post is not None and post.kind else None
-    expected = set(map(index_id, index_names(post, kind)))
+async def _index_once(graph: Graph, post_id: int, names: set[str], version: bytes, *, repair: bool) -> bool:
+    """Put a post into the lists with these names only. Return whether anything was changed."""
+    expected = set(map(index_id, names))
     entries = await graph.assoc_range(post_id, INDEXED, Cursor(limit=_MOST))
     listed = {entry.id2: entry.data for entry in entries}
     added, removed = expected - listed.keys(), listed.keys() - expected
     changes = [*((id_, True) for id_ in sorted(added)), *((id_, False) for id_ in sorted(removed))]
-    version = (post.version if post else _GONE).to_bytes(4) + (kind.schema_version if kind else _GONE).to_bytes(4)
     former: dict[int, bytes] = {}
     if repair and changes:
         ended = await graph.assoc_ended(post_id, (INDEXED,), sorted(added))

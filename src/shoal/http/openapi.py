@@ -477,7 +477,7 @@ def _parameter(field: inspect.Field, schema: Schema, where: str) -> Schema:
         kinds = _kinds(field.type)
         if any(isinstance(kind, LISTS) for kind in kinds):
             parameter["name"] = f"{name}[]"
-        elif any(isinstance(kind, inspect.StructType) for kind in kinds):
+        elif any(isinstance(kind, inspect.StructType | inspect.DictType) for kind in kinds):
             parameter |= {"style": "deepObject", "explode": True}
     parameter["schema"] = schema
     return parameter

@@ -168,7 +168,7 @@ class SeesFeeds(Seeing):
         `Unfit` while the index is being built.
         """
         cursor = part(before, limit, after, oldest_first=oldest_first)
-        kind = await kinds.get(self._writes, name)
+        kind = await kinds.get(self._reads.graph, name)
         filters = kind.filters(where)
         author_id = 0
         if author is not None:

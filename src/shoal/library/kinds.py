@@ -20,7 +20,7 @@ class Kinds:
 
     async def get(self, name: str) -> PostKind:
         """Return a kind. Raises `NotFound`."""
-        return await kinds.get(self._network.writes, name)
+        return await kinds.get(self._network.store, name)
 
     async def declare(self, declaration: KindDraft) -> PostKind:
         """Create a kind, or change it to its next version. A declaration equal to the current version changes nothing.

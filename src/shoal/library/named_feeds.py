@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from shoal.app.network import Network
-from shoal.commands import feeds
+from shoal.commands import feeds, notifications
 from shoal.core.feeds.declarations import Cost, NamedFeed, cost_of
 from shoal.graph.feed_lookup import contained_feeds, feeds_of, followed_feeds, readable_feed
-from shoal.library.acting import Owned, Seeing, part
+from shoal.library.acting import AnyPost, Owned, Seeing, part, post_id
 from shoal.queries.foryou.ranking import decode_cursor
 from shoal.queries.named_feeds import feed as queries
 from shoal.queries.named_feeds import preview
-from shoal.queries.named_feeds.feed import FeedPage
+from shoal.queries.named_feeds.feed import FeedPage, Unread
 from shoal.queries.named_feeds.preview import FeedDryRun
 
 AnyFeed: TypeAlias = NamedFeed | str | int
@@ -122,6 +122,23 @@ class OwnFeeds(Owned):
         declared = await feeds.checked_for(graph, self._owner, declaration)
         compared = None if other is None else await feeds.checked_for(graph, self._owner, other)
         return await preview.dry_run(self._reads, self._owner, declared, limit, other=compared, parameters=parameters)
+
+    async def unread(self, which: AnyFeed) -> Unread:
+        """Return the number of entries of a feed in the order of time that the member has not read, at most 100.
+
+        Raises `NotFound`, and `InvalidInput` for a ranked feed.
+        """
+        graph = self._reads.graph
+        return await queries.unread(
+            self._reads, self._owner, await readable_feed(graph, self._owner, reference_of(which))
+        )
+
+    async def mark_read(self, which: AnyFeed, post: AnyPost) -> Unread:
+        """Set the read position of a feed to a post, and return the number of entries after it. Raises as `unread`."""
+        feed = await readable_feed(self._reads.graph, self._owner, reference_of(which))
+        read = {queries.marker_of(feed): post_id(post)}
+        await notifications.set_markers(self._writes, self._owner, read)
+        return await queries.unread(self._reads, self._owner, feed)
 
     async def copy(self, which: AnyFeed, *, title: str | None = None) -> NamedFeed:
         """Create a copy of a feed that the member may read, given also by its link. The copy has the `origin_id` of the feed.

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.commands import feeds as commands
+from shoal.commands import notifications
 from shoal.core.errors import InvalidInput
 from shoal.core.feeds.declarations import MAX_PARAMETERS, Cost, NamedFeed, cost_of
 from shoal.core.feeds.expressions import MAX_TEXT
@@ -16,7 +17,7 @@ from shoal.core.ids import milliseconds_of
 from shoal.core.model import Role
 from shoal.graph.feed_lookup import contained_feeds, feeds_of, followed_feeds, readable_feed
 from shoal.http.pagination import StatusesQuery, listed_data, page_size
-from shoal.http.params import Json, Limit
+from shoal.http.params import Id, Json, Limit
 from shoal.http.responses import Reply, encode, raw
 from shoal.mastodon_api.context import Context, Router, actor, address_of, cursor_of, paged
 from shoal.mastodon_api.entities.serializers import moment
@@ -90,6 +91,12 @@ class CopiedFeed(msgspec.Struct, frozen=True, kw_only=True):
     """By default the title of the feed."""
 
 
+class ReadPosition(msgspec.Struct, frozen=True, kw_only=True):
+    id: _Reference
+    last_read_id: Id
+    """The newest status that the caller has read."""
+
+
 class FeedDryRunParams(msgspec.Struct, frozen=True, kw_only=True):
     """A declaration to try. It may be compared with a feed, or with another declaration."""
 
@@ -143,6 +150,17 @@ class FeedEntity(msgspec.Struct, kw_only=True):
     declaration: msgspec.Raw
     """See [feeds](reference/feeds.md)."""
     cost: FeedCost
+
+
+class UnreadEntity(msgspec.Struct, kw_only=True):
+    """The number of new statuses of a feed in the order of time."""
+
+    count: int
+    """Statuses by other accounts after the read position, at most 100."""
+    more: bool
+    """Whether there are further ones."""
+    last_read_id: str | None
+    """The read position; null if the caller has none."""
 
 
 class ComparedStatus(msgspec.Struct, kw_only=True):
@@ -267,6 +285,28 @@ def explained(why: Explanation) -> FeedExplanation:
         contributions=[FeedContribution(name, value) for name, value in why.contributions],
         places_lost=why.lost,
         group=None if why.group is None else FeedGroup(why.group.size, [str(id_) for id_ in why.group.ids]),
+    )
+
+
+@router.get(f"{_FEEDS}/{{id}}/unread", scope="read:statuses", answer=UnreadEntity)
+async def get_unread(context: Context, params: OneFeed) -> object:
+    """Count the statuses of a feed that the caller has not read. A ranked feed has no read position."""
+    return await _unread(context, await readable_feed(context.app.graph, actor(context), params.id))
+
+
+@router.put(f"{_FEEDS}/{{id}}/unread", scope="write:statuses", answer=UnreadEntity)
+async def set_read_position(context: Context, params: ReadPosition) -> object:
+    """Set the read position of a feed, and count the statuses after it."""
+    feed = await readable_feed(context.app.graph, actor(context), params.id)
+    read = {queries.marker_of(feed): params.last_read_id}
+    await notifications.set_markers(context.app.writes, actor(context), read)
+    return await _unread(context, feed)
+
+
+async def _unread(context: Context, feed: NamedFeed) -> UnreadEntity:
+    found = await queries.unread(context.app.reads, actor(context), feed)
+    return UnreadEntity(
+        count=found.number, more=found.more, last_read_id=str(found.last_read_id) if found.last_read_id else None
     )
 
 

@@ -116,13 +116,13 @@ async def list_kinds(context: Context, _params: None) -> list[KindEntity]:
 @router.get(f"{_KINDS}/{{name}}", scope="read", answer=KindEntity)
 async def get_kind(context: Context, params: KindName) -> KindEntity:
     """Show a kind by its name."""
-    return _entity(await kinds.get(context.app.writes, params.name))
+    return _entity(await kinds.get(context.app.graph, params.name))
 
 
 @router.get(f"{_KINDS}/{{name}}/posts", scope="read:statuses", answer=list[Status])
 async def list_posts(context: Context, params: KindPostsQuery) -> object:
     """List the public statuses of a kind, newest first, optionally filtered by indexed paths of `shoal.data`."""
-    kind = await kinds.get(context.app.writes, params.name)
+    kind = await kinds.get(context.app.graph, params.name)
     filters = kind.filters(
         {path: each if isinstance(each, str) else list(each) for path, each in params.filter.items()}
     )

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from shoal.core.kinds import is_kind_name
 from shoal.core.model import Media, Member, Node, Poll, Post, Visibility
 from shoal.core.places import cells_of
 from shoal.core.text import parse
@@ -32,6 +33,11 @@ HAS_POLL = ":has:poll"
 HAS_LINK = ":has:link"
 IS_REPLY = ":is:reply"
 IS_SENSITIVE = ":is:sensitive"
+
+
+def of_kind(kind: str) -> str:
+    """Return the index term that marks posts of a kind; empty for a text that is no name of a kind."""
+    return f":kind:{kind}" if is_kind_name(kind) else ""
 
 
 def written_in(language: str) -> str:
@@ -52,9 +58,9 @@ def whole_row(post: Post, nodes: Mapping[int, Node]) -> PostRow:
 
 
 def post_row(post: Post, poll: Poll | None = None, media: Iterable[Media] = ()) -> PostRow:
-    """Return the row of a post in the search index, with the words of its text, warning, poll options and media descriptions."""
+    """Return the row of a post in the search index: the words of its text, title, warning, poll options and media descriptions."""
     options = [option.title for option in poll.options] if poll else []
-    text = "\n".join((post.spoiler, post.text, *options, *[each.description for each in media]))
+    text = "\n".join((post.spoiler, post.shown_text, *options, *[each.description for each in media]))
     counts = post.visibility is Visibility.PUBLIC and not post.hidden
     return PostRow(
         id=post.id,
@@ -83,6 +89,8 @@ def _marks(post: Post) -> Iterator[str]:
             yield mark
     if language := written_in(post.language):
         yield language
+    if post.kind:
+        yield of_kind(post.kind)
     if post.place is not None:
         yield from map(within, cells_of(post.place))
 

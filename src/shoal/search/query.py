@@ -2,8 +2,8 @@
 
     low tide "blue hour" -sunset from:ann has:media before:2026-03-01
 
-`from:me`, `from:name`, `has:media|poll|link`, `is:reply|sensitive`, `language:en`, `before:`, `after:` and `during:` a
-day (UTC), `in:library` (the viewer's own posts, and posts that mention them), `in:public`, `in:all`,
+`from:me`, `from:name`, `has:media|poll|link`, `is:reply|sensitive`, `language:en`, `kind:recipe`, `before:`, `after:` and `during:`
+a day (UTC), `in:library` (the viewer's own posts, and posts that mention them), `in:public`, `in:all`,
 `near:latitude,longitude` or `near:latitude,longitude,kilometers`. A word with an unknown operator is text; an operator with an
 invalid value finds nothing.
 """
@@ -19,13 +19,13 @@ from shoal.core.places import Disk, cover, disk
 from shoal.core.tokenizer import MAX_CLAUSES, Clause, clause_of
 from shoal.graph.contract import MAX_TIME
 from shoal.search.contract import Ask, within
-from shoal.search.indexing import HAS_LINK, HAS_MEDIA, HAS_POLL, IS_REPLY, IS_SENSITIVE, written_in
+from shoal.search.indexing import HAS_LINK, HAS_MEDIA, HAS_POLL, IS_REPLY, IS_SENSITIVE, of_kind, written_in
 
 _PART = re.compile(r'(-?)(?:([a-z]{2,8}):(?=\S))?(?:"([^"]*)"?|(\S+))', re.IGNORECASE)
 _HAS = {"media": HAS_MEDIA, "image": HAS_MEDIA, "poll": HAS_POLL, "link": HAS_LINK, "embed": HAS_LINK}
 _IS = {"reply": IS_REPLY, "sensitive": IS_SENSITIVE}
 _MARKS = {"has": _HAS, "is": _IS}
-_OPERATORS = frozenset({"from", "has", "is", "language", "before", "after", "during", "in", "near"})
+_OPERATORS = frozenset({"from", "has", "is", "language", "kind", "before", "after", "during", "in", "near"})
 _DAY = timedelta(days=1)
 
 
@@ -110,7 +110,10 @@ class _Reading:
             return not negated and self._in_time(operator, value)
         if operator == "near":
             return not negated and self._around(value)
-        mark = written_in(value) if operator == "language" else _MARKS[operator].get(value, "")
+        if operator == "kind":
+            mark = of_kind(value)
+        else:
+            mark = written_in(value) if operator == "language" else _MARKS[operator].get(value, "")
         if mark:
             (self._none if negated else self._every).append(Clause((mark,)))
         return bool(mark)

@@ -100,6 +100,24 @@ async def test_websocket_subscribe_and_unsubscribe_change_received_streams() -> 
 
 
 @in_loop
+async def test_websocket_subscription_to_named_feed_is_accepted_and_sends_nothing() -> None:
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        declared = {"sources": [{"from": "everybody"}]}
+        made = await server.ask(ann, "POST", "/api/shoal/v1/feeds", title="All", declaration=declared)
+        async with server.socket(who=ann) as socket:
+            await socket.ask(type="subscribe", stream="list", list=made["id"])
+            await socket.ask(type="subscribe", stream="user")
+            await _taken(server, 3)
+            await server.post(ann, "post")
+            await socket.hears((["user"], "+post"))
+        answer = await server.client.get(
+            f"/api/v1/streaming/list?list={made['id']}", headers={"Authorization": f"Bearer {ben.token}"}
+        )
+        assert answer.status_code == 404
+
+
+@in_loop
 async def test_websocket_subscription_to_foryou_list_is_accepted_and_sends_nothing() -> None:
     async with stream_server(for_you_list=True) as server:
         ann = await server.join("ann")

@@ -22,6 +22,7 @@ from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.core.errors import InvalidInput, NotFound, Taken, Unauthenticated, Unfit
 from shoal.core.feeds.declarations import MAX_FEEDS_OF_MEMBER, SPAN, NamedFeed
 from shoal.core.filters import FilterAction, FilterContext
+from shoal.core.kinds import KindDraft
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS_FEED
 from shoal.queries.context import Reads
@@ -610,3 +611,107 @@ async def test_seen_term_lowers_posts_that_the_reader_has_seen() -> None:
         await ann.mark_seen(newest)
         assert texts(await ann.read_feed("best")) == ["0 #bread", "1 #bread"]
         assert texts(await shoal.visitor.read_feed("best")) == ["1 #bread", "0 #bread"]
+
+
+@in_loop
+async def test_unread_count_of_a_feed_starts_at_the_read_position_on_every_store(url: str | dict[str, str]) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        posts = [await ben.create(f"{number} #bread") for number in range(3)]
+        await ann.create("mine #bread")
+        await shoal.settle()
+        await shoal.server_feeds.create("bread", BREAD)
+        assert await ann.feeds.unread("bread") == (3, False, 0)
+        assert await ann.feeds.mark_read("bread", posts[0]) == (2, False, posts[0].id)
+        assert await ben.feeds.unread("bread") == (1, False, 0)
+        await ben.create("3 #bread")
+        await ben.delete(posts[1])
+        await shoal.settle()
+        assert await ann.feeds.unread("bread") == (2, False, posts[0].id)
+        await shoal.server_feeds.update("bread", declaration={**BREAD, **by("likes")})
+        with pytest.raises(InvalidInput, match="a ranked feed has no read position"):
+            await ann.feeds.unread("bread")
+        with pytest.raises(InvalidInput, match="a ranked feed has no read position"):
+            await ann.feeds.mark_read("bread", posts[0])
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_unread_count_of_a_feed_is_limited() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        for _ in range(101):
+            await ben.create("#bread")
+        await shoal.settle()
+        await shoal.server_feeds.create("bread", BREAD)
+        found = await ann.feeds.unread("bread")
+        assert (found.number, found.more) == (100, True)
+
+
+RECIPE = KindDraft(
+    name="recipe",
+    schema={"type": "object", "properties": {"minutes": {"type": "integer"}, "cuisine": {"type": "string"}}},
+    index={"minutes": "number", "cuisine": "string"},
+    pairs=(("cuisine", "minutes"),),
+)
+
+
+@in_loop
+async def test_feed_selects_posts_of_a_kind_by_fields_on_every_store(url: str | dict[str, str]) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ann.follow(ben)
+        await shoal.kinds.declare(RECIPE)
+        await shoal.settle()
+        for text, minutes, cuisine in (("1", 10, "thai"), ("2", 40, "thai"), ("3", 20, "greek")):
+            await ben.create(text, kind="recipe", data={"minutes": minutes, "cuisine": cuisine})
+        await ben.create("4", kind="recipe", data={"minutes": 5, "cuisine": "thai"}, visibility="followers")
+        await ben.create("5")
+        await shoal.settle()
+        kind = {"from": "kind", "kind": "recipe"}
+        assert await matching(shoal, ann, kind) == ["3", "2", "1"]
+        assert await matching(shoal, ann, {**kind, "where": {"minutes": "..30"}}) == ["3", "1"]
+        assert await matching(shoal, ann, {**kind, "where": {"minutes": 40}}) == ["2"]
+        assert await matching(shoal, ann, {**kind, "where": {"cuisine": "thai", "minutes": "20.."}}) == ["2"]
+        assert await matching(shoal, ann, {**kind, "where": {"cuisine": ["thai", "greek"]}}) == ["3", "2", "1"]
+        filters = {"kinds": ["recipe"], "fields": {"minutes": "..30", "cuisine": "thai"}}
+        assert await matching(shoal, ann, {"from": "followees"}, filters=filters) == ["4", "1"]
+        assert await matching(shoal, ann, {"from": "followees"}, filters={"kinds": ["recipe"]}) == ["4", "3", "2", "1"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"sources": [{"from": "kind", "kind": "run"}]}, "there is no kind 'run'"),
+        ({"sources": [{"from": "kind", "kind": "recipe", "where": {"color": "red"}}]}, "'color' has no index"),
+        ({"sources": [{"from": "kind", "kind": "recipe", "where": {"minutes": "red"}}]}, "minutes must be a number"),
+        ({**BREAD, "filters": {"kinds": ["run"]}}, "there is no kind 'run'"),
+        ({**BREAD, "filters": {"fields": {"minutes": 1}}}, "needs exactly one of kinds"),
+        ({**BREAD, "filters": {"kinds": ["recipe"], "fields": {"color": "red"}}}, "'color' has no index"),
+    ],
+)
+@in_loop
+async def test_feed_with_unknown_kind_or_field_is_refused(declared: dict[str, Any], message: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        await shoal.kinds.declare(RECIPE)
+        with pytest.raises((InvalidInput, NotFound), match=message):
+            await shoal.server_feeds.create("recipes", declared)
+
+
+@in_loop
+async def test_feed_whose_kind_lost_its_index_shows_no_posts_of_it() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        await shoal.kinds.declare(RECIPE)
+        await shoal.settle()
+        await ann.create("1", kind="recipe", data={"minutes": 10})
+        await ann.create("2 #bread")
+        await shoal.settle()
+        sources = [{"from": "kind", "kind": "recipe", "where": {"minutes": 10}}, *BREAD["sources"]]
+        await shoal.server_feeds.create("recipes", {"sources": sources})
+        filters = {"kinds": ["recipe"], "fields": {"minutes": 10}}
+        await shoal.server_feeds.create("quick", {"sources": [{"from": "everybody"}], "filters": filters})
+        assert (await all_texts(ann, "recipes"), await all_texts(ann, "quick")) == (["2 #bread", "1"], ["1"])
+        await shoal.kinds.declare(KindDraft(name="recipe", schema=RECIPE.schema))
+        await shoal.settle()
+        assert (await all_texts(ann, "recipes"), await all_texts(ann, "quick")) == (["2 #bread"], [])

@@ -124,11 +124,11 @@ def live_server(**settings: Any) -> Iterator[LiveServer]:
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
-    """Run Chromium until the block ends."""
+def browser(*, whole: bool = False) -> Iterator[Browser]:
+    """Run Chromium's headless shell, or the `whole` browser, until the block ends."""
     # The cached hash needs an event loop, and none can start in this thread while Playwright's runs.
     hashed()
-    with chromium() as found:
+    with chromium(whole=whole) as found:
         yield found
 
 

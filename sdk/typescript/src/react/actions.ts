@@ -5,7 +5,7 @@ import type { Page } from "../pages.js";
 import type { MediaAttachment, Relationship, Status } from "../schema.js";
 import { upload, type UploadOptions, type UploadProgress } from "../upload.js";
 import { keys, patchPost, patchRelationship } from "./cache.js";
-import { homeFeed, prepended } from "./queries.js";
+import { homeFeed, prepended, publicFeed } from "./queries.js";
 import { useShoal } from "./provider.js";
 
 /** A mutation whose variable is the new state: `like.mutate(true)`. */
@@ -87,7 +87,7 @@ export function useFollow(account: { id: string; locked?: boolean }): Toggle<Rel
 
 export type NewPost = NonNullable<Init<"post", "/api/v1/statuses">["body"]>;
 
-/** Publish a post or comment. It appears in the home feed and in its thread. A repeated request creates no second post. */
+/** Publish a post or comment. It appears in the home feed, the public feed and its thread. A repeated request creates no second post. */
 export function usePublish(): UseMutationResult<Status, Error, NewPost> {
   const shoal = useShoal();
   const cache = useQueryClient();
@@ -98,15 +98,23 @@ export function usePublish(): UseMutationResult<Status, Error, NewPost> {
       return shoal.post("/api/v1/statuses", { body: post, headers: { "Idempotency-Key": attempt.current.key } });
     },
     onSuccess: (made, { in_reply_to_id: above }) => {
-      const home = keys.feed(homeFeed.path, {}).slice(0, 3);
       if (above) {
         patchPost(cache, above, (found) => ({ ...found, replies_count: found.replies_count + 1 }));
         return cache.invalidateQueries({ queryKey: ["shoal", "thread"] });
       }
-      cache.setQueriesData<InfiniteData<Page<Status[]>>>({ queryKey: home }, (data) => prepended(data, [made]));
+      const filter = { queryKey: keys.feeds, predicate: ({ queryKey }: { queryKey: readonly unknown[] }) => lists(queryKey, made) };
+      cache.setQueriesData<InfiniteData<Page<Status[]>>>(filter, (data) => prepended(data, [made]));
       return undefined;
     },
   });
+}
+
+/** Whether a feed has a new post of the member. */
+function lists([, , path, params]: readonly unknown[], post: Status): boolean {
+  const { path: names, query } = params as { path?: { id?: string }; query?: { only_media?: boolean } };
+  if (query?.only_media && post.media_attachments.length === 0) return false;
+  if (path === publicFeed.path) return post.visibility === "public";
+  return path === homeFeed.path || (path === "/api/v1/accounts/{id}/statuses" && names?.id === post.account.id);
 }
 
 export interface UploadState {

@@ -7,4 +7,23 @@
 export * from "./actions.js";
 export { findPost, keys, patchPost } from "./cache.js";
 export * from "./provider.js";
-export * from "./queries.js";
+export {
+  accountFeed,
+  bookmarksFeed,
+  homeFeed,
+  mediaFeed,
+  publicFeed,
+  tagFeed,
+  useAccount,
+  useFeed,
+  useMe,
+  useNotifications,
+  usePost,
+  useRelationship,
+  useThread,
+  type Feed,
+  type FeedOptions,
+  type FeedPath,
+  type FeedResult,
+  type NotificationsResult,
+} from "./queries.js";

@@ -65,12 +65,16 @@ export interface FeedOptions {
   live?: boolean;
   /** Posts of a page, at most 40. */
   limit?: number;
+  /** Show only these posts. A page may then be short. */
+  filter?: (post: Status) => boolean;
   enabled?: boolean;
 }
 
+const everyPost = (): boolean => true;
+
 /** Read a feed, page by page (`fetchNextPage`), with live updates. */
 export function useFeed(feed: Feed, options: FeedOptions = {}): FeedResult {
-  const { live = false, limit = 20, enabled = true } = options;
+  const { live = false, limit = 20, filter = everyPost, enabled = true } = options;
   const shoal = useShoal();
   const cache = useQueryClient();
   const [waiting, setWaiting] = useState<{ of: string; posts: Status[] }>({ of: "", posts: [] });
@@ -86,9 +90,9 @@ export function useFeed(feed: Feed, options: FeedOptions = {}): FeedResult {
     enabled,
   });
   // A post can be on two pages if others arrived in between.
-  const posts = unique(query.data?.pages.flatMap((found) => found.data) ?? []);
+  const posts = unique(query.data?.pages.flatMap((found) => found.data) ?? []).filter(filter);
   const shown = new Set(posts.map((post) => post.id));
-  const fresh = waiting.of === key ? waiting.posts.filter((post) => !shown.has(post.id)) : [];
+  const fresh = waiting.of === key ? waiting.posts.filter((post) => !shown.has(post.id) && filter(post)) : [];
 
   useStream(live && enabled ? (feed.stream ?? null) : null, (event) => {
     if (event.event === "update") {

@@ -57,6 +57,8 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "sensitive": "flag",
         "language": "text",
         "created_at": "time",
+        "kind": "text",
+        "data": "json",
     },
     "comments": {
         "id": "id",
@@ -117,7 +119,7 @@ class FieldMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     column: str = ""
     columns: tuple[str, ...] = ()
-    """Columns of a text, joined by spaces, instead of one column."""
+    """Instead of one column: the columns of a text, joined by spaces, or those of an object, which are its properties."""
     value: str | int | float | bool | None = None
     """A constant, instead of a column."""
     default: str | int | float | bool | None = None
@@ -329,7 +331,13 @@ def _field(kind: str, name: str, given: object, where: str) -> FieldMap:
     if [bool(spec.column), bool(spec.columns), spec.value is not None].count(True) != 1:
         raise InvalidInput(f"{where}: expected one of column, columns and value")
     type_ = KINDS[kind][name]
-    allowed = {"time": ("time", "zone"), "tags": ("split",), "text": ("columns", "html"), "id": ("ids",)}.get(type_, ())
+    allowed = {
+        "time": ("time", "zone"),
+        "tags": ("split",),
+        "json": ("columns",),
+        "text": ("columns", "html"),
+        "id": ("ids",),
+    }.get(type_, ())
     for option in ("columns", "time", "zone", "split", "html", "ids"):
         if option in given and option not in allowed:
             raise InvalidInput(f"{where}.{option}: not for this field, which is of the type {type_}")
@@ -369,7 +377,9 @@ def _text_or_hex(value: bytes) -> str:
 
 def _converted(kind: str, name: str, spec: FieldMap, row: Row) -> Any:
     raw = row.get(spec.column) if spec.column else spec.value
-    if spec.columns:
+    if spec.columns and KINDS[kind][name] == "json":
+        raw = {column: _property(row[column]) for column in spec.columns if row.get(column) is not None}
+    elif spec.columns:
         raw = " ".join(filter(None, (_text(row.get(column), FieldMap()).strip() for column in spec.columns)))
     value = spec.default if raw is None or (raw == "" and spec.default is not None) else raw
     type_ = KINDS[kind][name]
@@ -442,6 +452,27 @@ def _tags(value: Any, spec: FieldMap) -> tuple[str, ...]:
     return tuple(tag for part in parts if (tag := part.strip().removeprefix("#")))
 
 
+def _property(value: Any) -> Any:
+    """Return the value of a column as a property of an object: a decimal number as a JSON number."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return int(value) if value == int(value) else float(value)
+    return value
+
+
+def _json(value: Any, _spec: FieldMap) -> Any:
+    """Return a JSON value: that of a JSON text, of a JSON column, or of an object of columns; None if it is empty."""
+    if isinstance(value, str | bytes):
+        try:
+            return msgspec.json.decode(value) if value else None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise InvalidInput("not JSON") from None
+    try:
+        # Times and UUIDs become texts.
+        return msgspec.to_builtins(value, builtin_types=(), enc_hook=str, str_keys=True)
+    except (TypeError, RecursionError):
+        raise InvalidInput("not JSON") from None
+
+
 def _moment(value: Any, spec: FieldMap) -> int:
     """Return a time in Unix milliseconds; 0 for an empty one."""
     if value in (None, ""):
@@ -477,4 +508,12 @@ def _number(value: Any) -> int:
         raise InvalidInput("neither ISO 8601 nor a number") from None
 
 
-_CONVERSIONS = {"text": _text, "id": _id, "flag": _flag, "visibility": _visibility, "tags": _tags, "time": _moment}
+_CONVERSIONS = {
+    "text": _text,
+    "id": _id,
+    "flag": _flag,
+    "visibility": _visibility,
+    "tags": _tags,
+    "time": _moment,
+    "json": _json,
+}

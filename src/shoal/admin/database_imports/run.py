@@ -41,7 +41,7 @@ from shoal.admin.imports.records import TICKS, ImportReport, PostRecord, Summary
 from shoal.admin.imports.run import begin_index, is_empty
 from shoal.admin.report import Progress
 from shoal.admin.throttling import run_bounded
-from shoal.commands import external_ids, media, posts
+from shoal.commands import external_ids, kinds, media, posts
 from shoal.commands.context import Writes, made_once
 from shoal.commands.external_ids import ExternalProfile
 from shoal.commands.posts import Draft
@@ -103,6 +103,8 @@ _MAX_POSITIONS = 200
 _SHOWN = 60
 """Maximum characters of a value in the report."""
 _PATIENCE_SECONDS = 3_600.0
+_MAX_REASONS = 100
+"""Maximum number of reasons that the report counts separately, for each kind."""
 _NO_ROW = "an earlier row has this id"
 _NO_MEMBER = "no member has this id"
 _NO_POST = "no post or comment has this id"
@@ -294,7 +296,11 @@ class MappedImport:
         value = f": {rejected.value}" if rejected.value else ""
         if self._options.strict:
             raise InvalidInput(f"{section.title}, row {where}: {rejected.reason}{value}")
-        self._summary.refuse(section.kind, f"row {where}{value}", rejected.reason)
+        reason, known = rejected.reason, self._summary[section.kind].refused
+        if reason not in known and len(known) >= _MAX_REASONS:
+            # Some reasons contain a value, such as the length of a text.
+            reason, value = "other reasons", f": {reason}"
+        self._summary.refuse(section.kind, f"row {where}{value}", reason)
 
     def _refuse_reference(self, section: Section, record: Record, field: str, reason: str) -> None:
         """Reject a row whose reference leads nowhere.
@@ -595,9 +601,16 @@ class MappedImport:
         for media_section, extra in rows[limits.media :]:
             self._refuse(media_section, extra.where, Rejected(f"a post can have up to {limits.media} photos", ""))
         stored = await self._stored_media(author, rows[: limits.media])
-        if not text.text and not stored:
+        kind, data = fields.get("kind", ""), fields.get("data")
+        if not text.text and not stored and data is None:
             self._refuse(section, record.where, Rejected("text: empty, and no photo could be imported", ""))
             return 0
+        if self._options.dry_run and kind:
+            try:
+                await kinds.values_of(self._writes, kind, "" if data is None else msgspec.json.encode(data).decode())
+            except ShoalError as error:
+                self._refuse(section, record.where, Rejected(str(error), ""))
+                return 0
         for name, reason in text.refused_tags:
             self._summary.refuse("tags", f"row {record.where}: {name[:_SHOWN]}", reason)
         if self._options.dry_run:
@@ -610,6 +623,8 @@ class MappedImport:
             language=_language(fields.get("language", "")),
             media=stored,
             parent_id=parent_id,
+            kind=kind,
+            data=data,
             imported=True,
         )
         try:

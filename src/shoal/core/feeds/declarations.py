@@ -40,6 +40,9 @@ from shoal.core.feeds.expressions import (
     Value,
     parse,
 )
+from shoal.core.kind_index import MAX_INDEXED, MAX_LISTS, MAX_VALUES
+from shoal.core.kinds import MAX_NAME as MAX_KIND_NAME
+from shoal.core.kinds import MAX_PATH
 from shoal.core.model import Node
 from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, cover, disk
 from shoal.core.ranking.recipes import Recipe
@@ -74,6 +77,15 @@ _Tags = Annotated[tuple[_Tag, ...], Meta(max_length=10)]
 _Hours = Annotated[float, Meta(ge=0.0, le=_NEVER_HOURS)]
 _Number = Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 _Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+_Kind = Annotated[str, Meta(min_length=1, max_length=MAX_KIND_NAME)]
+_FieldText = Annotated[str, Meta(max_length=200)]
+_Field = (
+    _FieldText
+    | bool
+    | float
+    | Annotated[tuple[_FieldText | bool | float, ...], Meta(min_length=1, max_length=MAX_VALUES)]
+)
+_Fields = dict[Annotated[str, Meta(min_length=1, max_length=MAX_PATH)], _Field]
 _Reference = Annotated[str, Meta(min_length=1, max_length=50)]
 
 
@@ -118,6 +130,14 @@ class FromEverybody(_Source, frozen=True, kw_only=True, tag="everybody"):
     """The posts of the public timeline."""
 
 
+class OfKind(_Source, frozen=True, kw_only=True, tag="kind"):
+    """Public posts of a kind, optionally with values of an indexed path, or of a pair of paths."""
+
+    kind: _Kind
+    where: Annotated[_Fields, Meta(max_length=2)] = {}
+    """Values by path: one value, several, or a range such as `10..30`."""
+
+
 class OfFeed(_Source, frozen=True, kw_only=True, tag="feed"):
     """The posts of another feed, with its filters, regardless of its order. Its own feeds are left out."""
 
@@ -125,7 +145,7 @@ class OfFeed(_Source, frozen=True, kw_only=True, tag="feed"):
     """The name of a feed of the server, or the id of a feed that the reader may read."""
 
 
-Source: TypeAlias = Followees | OnList | WithTag | ByAuthor | Nearby | Popular | FromEverybody | OfFeed
+Source: TypeAlias = Followees | OnList | WithTag | ByAuthor | Nearby | Popular | FromEverybody | OfKind | OfFeed
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -139,6 +159,9 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     sensitive: Literal["", "without", "only"] = ""
     replies: bool = False
     """Whether replies to other members are included."""
+    kinds: Annotated[tuple[_Kind, ...], Meta(max_length=10)] = ()
+    fields: Annotated[_Fields, Meta(max_length=MAX_INDEXED)] = {}
+    """Values by indexed path of the only one of `kinds`."""
     tags_any: _Tags = ()
     tags_all: _Tags = ()
     tags_none: _Tags = ()
@@ -287,6 +310,8 @@ def _checked(declared: FeedDeclaration) -> FeedDeclaration:
             )
     if declared.parameters and not isinstance(order, ByExpression):
         raise InvalidInput("parameters: need an order by expression, which uses them", field="parameters")
+    if filters.fields and len(filters.kinds) != 1:
+        raise InvalidInput(f"filters.fields: needs exactly one of kinds (got {len(filters.kinds)})", field="filters")
     declared.expression()
     names = ("tags_any", "tags_all", "tags_none")
     filters = replace(filters, **{name: _checked_tags(name, getattr(filters, name)) for name in names})
@@ -412,6 +437,7 @@ _READS: Mapping[type, Callable[[Any], int]] = {
     Nearby: lambda source: 2 * len(cover(disk(source.latitude, source.longitude, source.radius_km))),
     Popular: lambda _: 13,
     FromEverybody: lambda _: 2 * 64,
+    OfKind: lambda source: 2 * (MAX_LISTS if source.where else 1),
 }
 _PAGE_READS = 12
 """Bulk reads that hydrate and filter a page."""
@@ -454,7 +480,7 @@ def label_of(source: Source) -> str:
     """Return a source in words, such as `tag bread`."""
     if isinstance(source, Nearby):
         return f"nearby {source.latitude:g}, {source.longitude:g}"
-    names: Mapping[type, str] = {OnList: "list", WithTag: "tag", ByAuthor: "author", OfFeed: "feed"}
+    names: Mapping[type, str] = {OnList: "list", OfKind: "kind", WithTag: "tag", ByAuthor: "author", OfFeed: "feed"}
     kind = names.get(type(source))
     return f"{kind} {getattr(source, kind)}" if kind else str(msgspec.to_builtins(source)["from"])
 

@@ -25,6 +25,7 @@ from shoal.graph.cache.coherence import one_request
 from shoal.graph.cache.dependencies import do_not_cache
 from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.feed_lookup import contained_feeds
+from shoal.graph.payloads.members import marks
 from shoal.queries.context import Reads
 from shoal.queries.foryou.ranking import ReadingCursor, new_reading_id
 from shoal.queries.hydration import Entry, Row, viewer_state
@@ -52,6 +53,7 @@ from shoal.queries.pipeline import Page, content_filters_of
 
 MOST_POSITIONS = 500
 """Posts in a ranking."""
+MOST_UNREAD = 100
 
 
 class FeedEntry(NamedTuple):
@@ -126,7 +128,7 @@ async def by_time(
         return FeedPage([])
     seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
     content_filters = await content_filters_of(reads.graph, viewer, FilterContext.HOME)
-    admits = admission(declared.filters, reads.tags.clock())
+    admits = await admission(reads, declared.filters)
     masks: dict[int, int] = {}
 
     async def skeleton(at: Cursor) -> list[int]:
@@ -155,7 +157,7 @@ async def rank(
     sources = await open_sources(reads, viewer, declared, contained, pulled=pulled)
     seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
     rows = await seen.look(await newest_of_each(sources))
-    found = belonging(seen, rows, sources, admission(declared.filters, reads.tags.clock()), ranked=True)
+    found = belonging(seen, rows, sources, await admission(reads, declared.filters), ranked=True)
     best = await ranked(reads, viewer, declared, values, seen, found, sources)
     posts = [each.row[1] for each in best.found]
     order, most = list(range(len(posts))), MOST_POSITIONS
@@ -262,3 +264,36 @@ async def _from(reads: Reads, viewer: int, snapshot: Snapshot, position: int, li
     shown, behind = await part(reads, viewer, snapshot, position, limit)
     following = snapshot.part(behind - 1, behind) if behind < len(snapshot) else []
     return Page([each.entry for each in shown], following[0] if following else None)
+
+
+class Unread(NamedTuple):
+    """The number of new entries of a feed in the order of time."""
+
+    number: int
+    """Entries by other members after the read position, at most 100."""
+    more: bool
+    """Whether there are further ones."""
+    last_read_id: int
+    """The read position; 0 if the viewer has none."""
+
+
+def marker_of(feed: NamedFeed) -> str:
+    """Return the name of a feed's read position. Raises `InvalidInput` for a ranked feed."""
+    if feed.declaration.ranked:
+        raise InvalidInput(
+            "id: a ranked feed has no read position; report seen statuses, and use the term seen in its expression",
+            field="id",
+        )
+    return f"feed:{feed.id}"
+
+
+async def unread(reads: Reads, viewer: int, feed: NamedFeed) -> Unread:
+    """Return the number of entries that the viewer has not read. Raises `InvalidInput` for a ranked feed."""
+    name = marker_of(feed)
+    do_not_cache()
+    with one_request():
+        mark = (await marks(reads.graph, viewer, (name,))).get(name)
+        last_read_id = mark.last_read_id if mark is not None else 0
+        found = await by_time(reads, viewer, feed, Cursor(after=last_read_id, limit=MOST_UNREAD))
+        others = [shown for shown in found.entries if shown.entry.post.author_id != viewer]
+        return Unread(len(others), found.next is not None, last_read_id)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from shoal.core.errors import NotFound
+from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.feeds.declarations import (
     ByAuthor,
     FeedDeclaration,
@@ -16,19 +16,34 @@ from shoal.core.feeds.declarations import (
     FromEverybody,
     Nearby,
     OfFeed,
+    OfKind,
     OnList,
     Popular,
     Source,
     WithTag,
     label_of,
 )
+from shoal.core.kind_index import Filter
+from shoal.core.kinds import value_at
 from shoal.core.model import HELD, MediaKind, MemberList, Post, Visibility
 from shoal.core.places import cover, disk
 from shoal.core.ranking import reranking
 from shoal.core.visibility import is_sensitive, may_come
 from shoal.graph.access import own_object
 from shoal.graph.contract import Cursor
-from shoal.graph.schema import CELL_OF, POSTED, PUBLIC_LISTS, PUBLISHED, TAG_OF, cell_id, tag_id, user_name_key
+from shoal.graph.feed_lookup import field_filters, kind_selection
+from shoal.graph.schema import (
+    CELL_OF,
+    INDEX_OF,
+    POSTED,
+    PUBLIC_LISTS,
+    PUBLISHED,
+    TAG_OF,
+    cell_id,
+    index_id,
+    tag_id,
+    user_name_key,
+)
 from shoal.queries import home, lists, trends
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Row, ViewerState
@@ -78,7 +93,7 @@ async def open_sources(
             found += [opened] if opened is not None else []
         elif source.feed in contained:
             inner = contained[source.feed]
-            admits = admission(inner.filters, reads.tags.clock())
+            admits = await admission(reads, inner.filters)
             for part in await open_sources(reads, viewer, inner, {}, pulled=pulled):
                 both = partial(_both, part.belongs, admits)
                 label = f"feed {source.feed}: {part.label}"
@@ -127,8 +142,21 @@ async def _opened(reads: Reads, viewer: int | None, source: Source, *, pulled: b
         case FromEverybody():
             skeleton = partial(pull, reads.graph, {PUBLISHED: PUBLIC_LISTS})
             return made(skeleton, _published, flag=flags.EXPLORATION.value)
+        case OfKind():
+            return await _of_kind(reads, source, made)
         case OfFeed():
             return None
+
+
+async def _of_kind(reads: Reads, source: OfKind, made: Callable[..., OpenSource]) -> OpenSource | None:
+    try:
+        names, filters = await kind_selection(reads.graph, source)
+    except (NotFound, InvalidInput):
+        # The kind was changed after the feed was saved.
+        return None
+    skeleton = partial(pull, reads.graph, {INDEX_OF: list(map(index_id, names))})
+    belongs = partial(_is_of_kind, source.kind, filters)
+    return made(skeleton, belongs, flag=reranking.Source.EXPLORATION.value)
 
 
 async def _members(reads: Reads, viewer: int | None, list_id: int) -> list[int]:
@@ -158,6 +186,15 @@ def _on_list(members: frozenset[int], seen: ViewerState, post: Post) -> bool:
 
 def _by_author(author: int, _seen: ViewerState, post: Post) -> bool:
     return post.author_id == author
+
+
+def _is_of_kind(kind: str, filters: Sequence[Filter], seen: ViewerState, post: Post) -> bool:
+    return post.kind == kind and _has_fields(filters, post) and listed_publicly(seen, post)
+
+
+def _has_fields(filters: Sequence[Filter], post: Post) -> bool:
+    data = post.data if filters else None
+    return all(each.admits(value_at(data, each.path)) for each in filters)
 
 
 def _with_tag(tag: str, seen: ViewerState, post: Post) -> bool:
@@ -218,8 +255,13 @@ def rankable(seen: ViewerState, post: Post) -> bool:
     return seen.members[post.author_id].rankable and not held
 
 
-def admission(filters: Filters, now: int) -> Condition:
-    """Return the condition of a feed's filters. `now` is in Unix milliseconds."""
+async def admission(reads: Reads, filters: Filters) -> Condition:
+    """Return the condition of a feed's filters. If the kind of its fields was changed, no post may meet it."""
+    now = reads.tags.clock()
+    try:
+        fields = await field_filters(reads.graph, filters) if filters.fields else ()
+    except (NotFound, InvalidInput):
+        return lambda _seen, _post: False
     newest = now - filters.minimum_age_hours * _HOUR_MS if filters.minimum_age_hours else None
     oldest = None if filters.maximum_age_hours is None else now - filters.maximum_age_hours * _HOUR_MS
     every, none, either = map(frozenset, (filters.tags_all, filters.tags_none, filters.tags_any))
@@ -232,6 +274,8 @@ def admission(filters: Filters, now: int) -> Condition:
         if (newest is not None and post.created_at > newest) or (oldest is not None and post.created_at < oldest):
             return False
         if filters.sensitive and is_sensitive(post, seen.members[post.author_id]) != (filters.sensitive == "only"):
+            return False
+        if filters.kinds and (post.kind not in filters.kinds or not _has_fields(fields, post)):
             return False
         tags = frozenset(post.tags)
         if not every <= tags or none & tags or (either and not either & tags):

@@ -30,7 +30,10 @@ export function draggable(list, isHeld, done) {
       // The click that follows a drag opens nothing.
       const ignore = (click) => (click.preventDefault(), click.stopPropagation());
       list.addEventListener("click", ignore, { capture: true, once: true });
-      setTimeout(() => list.removeEventListener("click", ignore, { capture: true }));
+      // A busy browser runs the timeout after the next click.
+      const forget = () => list.removeEventListener("click", ignore, { capture: true });
+      setTimeout(forget);
+      addEventListener("pointerdown", forget, { capture: true, once: true });
       done();
     };
     addEventListener("pointermove", over, listening);
