@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.admin.database_imports.maps import parse_map
 from shoal.admin.database_imports.source import open_source
 from shoal.admin.imports.records import Summary
 from shoal.core.errors import InvalidInput
+from shoal.graph.schema import user_name_key
 from tests.async_runner import in_loop
 from tests.engines import mariadb, postgres
 from tests.ops.test_database_import import ISSUER, Tables, fill, numbers, run, sqlite_source
@@ -358,3 +362,96 @@ async def test_positions_of_large_and_small_ids_are_valid_in_queries(
         assert numbers(report)["media"] == (0, 0, 2), report
         assert numbers(report)["likes"] == (1, 0, 1)
         assert numbers(await run(shoal, url, text, media=tmp_path))["posts"][0] == 0
+
+
+@in_loop
+async def test_few_photos_are_in_memory_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "media"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(b"no picture")
+    found = tables(posts=[post(at) for at in range(200)])
+    found["media"] = [{"id": at, "post": at, "path": "a.png"} for at in range(200)]
+    source = sqlite_source(tmp_path / "old.db", found)
+    text = PLAIN + '[media]\ntable = "media"\nfields = { id = "id", post = "post", path = "path" }\n'
+    running, most = 0, 0
+
+    async def upload(*_: object, **__: object) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        raise InvalidInput("no picture")
+
+    monkeypatch.setattr("shoal.commands.media.upload", upload)
+    async with Shoal.open("memory://") as shoal:
+        assert numbers(await run(shoal, source, text, media=folder))["media"] == (0, 0, 200)
+    assert 1 <= most <= 8
+
+
+@in_loop
+async def test_concurrent_imports_of_one_source_make_one_network(tmp_path: Path) -> None:
+    found = tables(
+        users=[{"id": at, "name": f"member {at}"} for at in range(300)],
+        posts=[post(at, T0 + at, author=at % 300) for at in range(600)],
+        comments=[reply(at, at, T0 + at, author=(at * 7) % 300) for at in range(600)],
+        likes=[{"id": at, "author": at % 300, "post": (at * 11) % 600, "at": T0 + at} for at in range(600)],
+    )
+    source = sqlite_source(tmp_path / "old.db", found)
+    async with Shoal.open(f"sqlite:///{tmp_path}/new.db") as shoal:
+        reports = await asyncio.gather(run(shoal, source, PLAIN), run(shoal, source, PLAIN))
+        assert all(found.refusals == 0 for report in reports for found in report.counts.values()), reports
+        assert (await check(shoal.network)).clean
+        names = [user_name_key(f"member_{at}") for at in range(300)]
+        assert len(await shoal.network.store.key_get(names)) == 300
+        again = [user_name_key(f"member_{at}_2") for at in range(300)]
+        assert not await shoal.network.store.key_get(again)
+        repeated = numbers(await run(shoal, source, PLAIN, full=True))
+        assert repeated == {"members": (0, 300, 0), "posts": (0, 600, 0), "comments": (0, 600, 0), "likes": (0, 600, 0)}
+
+
+KIND_DATA = """
+[posts]
+table = "posts"
+fields = { id = "id", author = "author", text = "text", created_at = "at", data = { columns = ["size", "text"] } }
+"""
+
+
+@pytest.mark.parametrize("value", [float("inf"), 1e308, b"\xff\x00", "x" * 100_000])
+@in_loop
+async def test_data_of_unusual_values_rejects_the_row_only(tmp_path: Path, value: Any) -> None:
+    source = sqlite_source(tmp_path / "old.db", tables())
+    with closing(sqlite3.connect(tmp_path / "old.db")) as old, old:
+        old.execute("DROP TABLE posts")
+        old.execute("CREATE TABLE posts (id, author, text, at, size)")
+        old.executemany("INSERT INTO posts VALUES (?, 1, 'x', 1717200000, ?)", [(1, value), (2, 1)])
+    async with Shoal.open("memory://") as shoal:
+        found = numbers(await run(shoal, source, ONLY_MEMBERS + KIND_DATA))
+        assert found["posts"][0] + found["posts"][2] == 2, found
+        assert found["posts"][0] >= 1
+
+
+@in_loop
+async def test_times_that_python_does_not_have_or_in_the_future_hide_no_rows(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = await postgres.database(request.node)
+    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.connect() as connection:
+        for statement in (
+            "CREATE TABLE users (id int, name text)",
+            "INSERT INTO users VALUES (1, 'ann')",
+            "CREATE TABLE posts (id int, author int, text text, at timestamptz, changed timestamptz)",
+            "INSERT INTO posts VALUES (1, 1, 'a', 'infinity', '2024-03-01'), (2, 1, 'b', '0044-03-15 BC', '2024-03-02')",
+            "INSERT INTO posts VALUES (3, 1, 'c', '2024-03-01', '2024-03-03'), (4, 1, 'd', '2024-03-01', '9999-01-01')",
+        ):
+            connection.execute(sa.text(statement))
+        text = PLAIN.split("[comments]", maxsplit=1)[0].replace('watermark = "at"', 'watermark = "changed"')
+        async with Shoal.open("memory://") as shoal:
+            connection.commit()
+            assert numbers(await run(shoal, url, text))["posts"] == (2, 0, 2)
+            connection.execute(sa.text("INSERT INTO posts VALUES (5, 1, 'e', '2024-03-04', '2024-03-05')"))
+            connection.commit()
+            assert numbers(await run(shoal, url, text))["posts"] == (1, 2, 0)
+            assert await shoal.external_ids.find("posts", ISSUER, "5")
+    engine.dispose()

@@ -20,7 +20,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import blake2b
 from importlib import import_module
@@ -244,20 +244,23 @@ class MappedImport:
         for column, count in (await asyncio.to_thread(self._source.without_order, section)).items():
             self._refuse_many(section, f"{column}: empty, so the row has no place in the order of rows", count)
         done, total = 0, await asyncio.to_thread(self._source.count, section)
-        last = stored.values if stored is not None else ()
+        last = settled = stored.values if stored is not None else ()
         size = ROWS if section.kind in ("posts", "comments") else MANY_ROWS
         batches = self._source.batches(section, after, size, inclusive=inclusive)
         try:
             while rows := await asyncio.to_thread(next, batches, None):
                 await handle(section, list(self._records(section, rows, done)))
                 last = pack([rows[-1][column] for column in section.order])
+                past = next((row for row in reversed(rows) if not _is_future(row[section.order[0]])), None)
+                settled = pack([past[column] for column in section.order]) if past else settled
                 done += len(rows)
                 self._progress(section.kind, done, total)
                 await self._keep(section, ImportPosition(last, retry=self._to_retry()))
         finally:
             # After an error, the connection would stay open until the garbage collector finds it.
             await asyncio.to_thread(batches.close)
-        await self._keep(section, ImportPosition(last, finished=True, retry=self._to_retry()))
+        # A row with a watermark in the future, such as the year 9999, must not hide later rows from the next import.
+        await self._keep(section, ImportPosition(settled, finished=True, retry=self._to_retry()))
 
     def _to_retry(self) -> tuple[tuple[str, str], ...]:
         return (self._retry.watermark,) if self._retry else ()
@@ -870,6 +873,16 @@ def _packed(value: Any) -> tuple[str, str]:
         if isinstance(value, type_):
             return type_.__name__, repr(value) if type_ is float else str(value)
     return "str", str(value)
+
+
+def _is_future(value: Any) -> bool:
+    """Return whether a time is later than tomorrow: the zone of a time without an offset is unknown."""
+    if not isinstance(value, date):
+        return False
+    limit = datetime.now(UTC) + timedelta(days=1)
+    if not isinstance(value, datetime):
+        return value > limit.date()
+    return value > (limit if value.tzinfo else limit.replace(tzinfo=None))
 
 
 def _is_before(first: Any, second: Any) -> bool:

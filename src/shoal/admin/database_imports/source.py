@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -172,32 +173,37 @@ def open_source(url: str, mapped: ImportMap, folder: Path, summary: Summary) -> 
     if scheme == "sqlite":
         engine = _sqlite(rest.removeprefix("/"))
     elif scheme in _DRIVERS:
-        limits: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS}
-        if scheme.startswith("postgres"):
-            limits["options"] = _POSTGRES_OPTIONS
-        else:
-            limits |= {"read_timeout": _STATEMENT_SECONDS, "charset": "utf8mb4"}
-        try:
-            engine = sa.create_engine(f"{_DRIVERS[scheme]}://{rest}", connect_args=limits)
-            if "@" in (engine.url.host or ""):
-                # The host is the end of the password, which a message about the host would show.
-                raise InvalidInput("from: write @ as %40 in the user name and password of the URL")
-            options: dict[str, Any] = {"isolation_level": "REPEATABLE READ"}
-            if scheme.startswith("postgres"):
-                options["postgresql_readonly"] = True
-            else:
-                sa.event.listen(engine, "connect", _set_mysql_options)
-            engine = engine.execution_options(**options)
-        except ImportError as error:
-            raise InvalidInput(f"from: {error.name} is not installed: pip install 'shoal[import]'") from error
-        except (sa.exc.ArgumentError, ValueError):
-            raise InvalidInput(f"from: this is no URL of a database; expected {_SCHEMES}") from None
+        engine = _server(scheme, rest)
     else:
         raise InvalidInput(f"from: unknown scheme {scheme!r}; expected {_SCHEMES}")
     try:
         yield Source(engine)
     finally:
         engine.dispose()
+
+
+def _server(scheme: str, rest: str) -> Engine:
+    limits: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS}
+    if scheme.startswith("postgres"):
+        limits["options"] = _POSTGRES_OPTIONS
+    else:
+        limits |= {"read_timeout": _STATEMENT_SECONDS, "charset": "utf8mb4"}
+    try:
+        engine = sa.create_engine(f"{_DRIVERS[scheme]}://{rest}", connect_args=limits)
+        if "@" in (engine.url.host or ""):
+            # The host is the end of the password, which a message about the host would show.
+            raise InvalidInput("from: write @ as %40 in the user name and password of the URL")
+        options: dict[str, Any] = {"isolation_level": "REPEATABLE READ"}
+        if scheme.startswith("postgres"):
+            options["postgresql_readonly"] = True
+            sa.event.listen(engine, "connect", _read_any_time)
+        else:
+            sa.event.listen(engine, "connect", _set_mysql_options)
+        return engine.execution_options(**options)
+    except ImportError as error:
+        raise InvalidInput(f"from: {error.name} is not installed: pip install 'shoal[import]'") from error
+    except (sa.exc.ArgumentError, ValueError):
+        raise InvalidInput(f"from: this is no URL of a database; expected {_SCHEMES}") from None
 
 
 def _sqlite(name: str) -> Engine:
@@ -214,6 +220,25 @@ def _sqlite(name: str) -> Engine:
 
     # The usual pool has a connection for each thread, and closes those of other threads when there are many.
     return sa.create_engine("sqlite://", creator=connect, poolclass=sa.NullPool)
+
+
+def _read_any_time(connection: Any, _record: object) -> None:
+    """Let PostgreSQL's times that Python does not have, such as `infinity`, be texts, which reject only their rows."""
+    psycopg, types = import_module("psycopg"), import_module("psycopg.types.datetime")
+    for name, usual in (
+        ("date", types.DateLoader),
+        ("timestamp", types.TimestampLoader),
+        ("timestamptz", types.TimestamptzLoader),
+    ):
+
+        class AnyTime(usual):  # type: ignore[misc, valid-type]  # a base class of this loop
+            def load(self, data: Any) -> Any:
+                try:
+                    return super().load(data)
+                except (psycopg.DataError, ValueError):
+                    return bytes(data).decode()
+
+        connection.adapters.register_loader(name, AnyTime)
 
 
 def _set_mysql_options(connection: Any, _record: object) -> None:
