@@ -1,6 +1,6 @@
 import type { CallOptions, Data, DemandingPath, Init, PathOf, Shoal } from "./client.js";
 
-/** Parameters that select another page, such as `max_id`. */
+/** Parameters that select another page, such as `max_id`, or the `cursor` of a ranked feed. */
 export type Cursor = Readonly<Record<string, string>>;
 
 /** A page of a list. */

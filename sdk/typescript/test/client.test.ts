@@ -225,6 +225,30 @@ describe("pages", () => {
     expect(new Set(names).size).toBe(2);
   });
 
+  test("pages of a ranked feed neither repeat nor skip posts", async () => {
+    const ann = await join("ann");
+    const ids = await published(ann, ["1 #ranked", "2 #ranked", "3 #ranked", "4 #ranked", "5 #ranked"]);
+    const { id } = await ann.post("/api/shoal/v1/feeds", {
+      body: {
+        title: "Ranked",
+        declaration: {
+          sources: [{ from: "tag", tag: "ranked" }],
+          parameters: { weight: { type: "number", default: 1, minimum: 0, maximum: 9 } },
+          order: { by: "expression", expression: "$weight * likes - age_hours" },
+        },
+      },
+    });
+    const sizes: number[] = [];
+    const found: string[] = [];
+    const init = { params: { path: { id }, query: { limit: 2, parameters: { weight: "2" } } } };
+    for await (const statuses of pages(ann, "/api/shoal/v1/feeds/{id}", init)) {
+      sizes.push(statuses.length);
+      found.push(...statuses.map((status) => status.id));
+    }
+    expect(sizes).toEqual([2, 2, 1]);
+    expect(found.toSorted()).toEqual(ids.toSorted());
+  });
+
   test("cursors keep only positions of the Link header", () => {
     const header = '<https://evil.example/x?limit=2&access_token=t&max_id=5>; rel="next", <http://h/x?min_id=9>; rel="prev"';
     expect(linksOf(header)).toEqual({ next: { max_id: "5" }, prev: { min_id: "9" } });
