@@ -79,7 +79,9 @@ export function linksOf(header: string): Partial<Record<string, Cursor>> {
   const found: Record<string, Cursor> = {};
   for (const [, address, relation] of header.matchAll(/<([^>]*)>\s*;\s*rel="?(\w+)"?/g)) {
     const query = new URL(address ?? "", "http://localhost").searchParams;
-    found[relation ?? ""] = Object.fromEntries([...query].filter(([name]) => POSITIONS.includes(name)));
+    const cursor = Object.fromEntries([...query].filter(([name]) => POSITIONS.includes(name)));
+    // Without a position, the link would lead to the first page again.
+    if (Object.keys(cursor).length > 0) found[relation ?? ""] = cursor;
   }
   return found;
 }

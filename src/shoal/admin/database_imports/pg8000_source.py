@@ -33,6 +33,8 @@ _SETTINGS = {
     "statement_timeout": f"{_STATEMENT_SECONDS}s",
     "default_transaction_isolation": "repeatable read",
     "default_transaction_read_only": "on",
+    # A position with a time is compared in the time zone of the session, and in UTC no hour occurs twice.
+    "TimeZone": "UTC",
     # pg8000 reads only these formats.
     "client_encoding": "UTF8",
     "DateStyle": "ISO",
