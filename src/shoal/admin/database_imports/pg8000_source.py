@@ -116,7 +116,7 @@ def open_postgres(url: str) -> Engine:
                 stack.pop_all()
         except (pg8000.dbapi.Error, OSError, ValueError, LookupError, struct.error, scramp.ScramException) as error:
             place = folder or f"{host}:{port}"
-            raise Unavailable(f"from: the source cannot be read: {place}: {words_of(error)}") from error
+            raise Unavailable(f"from: the source cannot be read: {place}: {words_of(error)}") from None
         connection.wait_for_statements()
         return connection
 
