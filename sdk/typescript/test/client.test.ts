@@ -99,6 +99,47 @@ describe("calls", () => {
   });
 });
 
+/** A client whose responses have this `Link` header; it counts the requests. */
+function linked(link: string): { shoal: Shoal; requests: Request[] } {
+  const requests: Request[] = [];
+  const fetch = async (request: Request) => {
+    requests.push(request);
+    const last = new URL(request.url).searchParams.get("cursor") === "b";
+    return Response.json([{ id: String(requests.length) }], { headers: last ? {} : { Link: link } });
+  };
+  return { shoal: createShoal({ url, token: "secret", fetch }), requests };
+}
+
+describe("positions", () => {
+  test("a ranked list is read page by page with the cursor of its Link header", async () => {
+    const { shoal, requests } = linked(`<${url}/api/shoal/v1/timelines/for_you?limit=1&cursor=b>; rel="next"`);
+    const found = [];
+    for await (const { id } of items(shoal, "/api/shoal/v1/timelines/for_you", { params: { query: { limit: 1 } } })) {
+      found.push(id);
+      if (found.length > 5) break;
+    }
+    expect(found).toEqual(["1", "2"]);
+    expect(requests[1]?.url).toContain("limit=1&cursor=b");
+  });
+
+  test("a link without a position ends the list", async () => {
+    const { shoal, requests } = linked(`<${url}/api/v1/timelines/public?page=2>; rel="next"`);
+    for await (const _ of pages(shoal, "/api/v1/timelines/public")) if (requests.length > 5) break;
+    expect(requests).toHaveLength(1);
+  });
+});
+
+describe("tokens", () => {
+  test("a token is sent to the host of the client only", async () => {
+    const { shoal, requests } = linked("");
+    await expect(shoal.fetch("@evil.example/")).rejects.toThrow("begins with a slash");
+    await expect(shoal.fetch(".evil.example/")).rejects.toThrow("begins with a slash");
+    expect(requests).toHaveLength(0);
+    await shoal.fetch("/x", { headers: { authorization: "Bearer other" } });
+    expect(requests[0]?.headers.get("Authorization")).toBe("Bearer secret");
+  });
+});
+
 describe("errors", () => {
   test("an error response has its status, message, details and rate limit", async () => {
     const ann = await join("ann");
