@@ -148,7 +148,7 @@ def post_row(data: Mapping[str, Any], version: int) -> tuple[Any, ...]:
         _moment(data["edited_at"]) if data["edited_at"] else None,
         _id(data["in_reply_to_id"]),
         *(place.get("latitude"), place.get("longitude")),
-        data["held"],
+        *(data["held"], data["kind"]),
         None if data["data"] is None else msgspec.json.encode(data["data"]).decode(),
         *(at, _day(at), version),
     )

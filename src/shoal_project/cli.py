@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import click
 
-from shoal.app.paths import store_files
 from shoal.cli.group import pass_settings
-from shoal.core.errors import Gone, InvalidInput, Unavailable, with_cause
+from shoal.core.errors import Gone, Unavailable, with_cause
 from shoal.settings import Settings
 from shoal_project.changes import INCLUDES
-from shoal_project.projection import Projection
-from shoal_project.sources import ServerSource, StoreSource, opened_server, opened_store
+from shoal_project.projection import REBUILD, Projection
+from shoal_project.sources import ServerSource, StoreSource, opened_server, opened_store, refuse_store
 from shoal_project.targets import KINDS, Target, opened
 
 _WAIT_SECONDS = 20
@@ -51,8 +49,7 @@ def project(
 
     Needs the setting event_log. Private data are left out. The program may be stopped at any moment, and continues there.
     """
-    if Path(to.removeprefix("sqlite:///")).absolute() in (path.absolute() for path in store_files(settings)):
-        raise InvalidInput(f"--to: {to} is the store of the network: use another file")
+    refuse_store(settings, to, "--to")
     asyncio.run(_project(settings, to, server, key, include, rebuild=rebuild, once=once))
 
 
@@ -76,7 +73,7 @@ async def _project(
                 await _follow(projection, target, source, once=once)
                 return
         except Gone as error:
-            raise click.ClickException(f"{error}: run with --rebuild") from error
+            raise click.ClickException(f"{error}: {REBUILD}") from error
         except Unavailable as error:
             if once:
                 raise

@@ -49,6 +49,7 @@ from shoal_project.tables import (
 )
 from shoal_project.targets import Rows, Statement, Step, Target
 
+REBUILD: Final = "run with --rebuild (in the library: rebuild=True)"
 _WHOLE = 0
 """The number in `shoal_reading` for the whole network; otherwise it is a member's id."""
 _IGNORE = "ON CONFLICT DO NOTHING"
@@ -125,9 +126,9 @@ class Projection:
         if exists and not rebuild:
             version, includes = (await self._target.read("SELECT schema_version, includes FROM shoal_projection"))[0]
             if version != SCHEMA_VERSION:
-                raise InvalidInput(f"the target has schema version {version}, not {SCHEMA_VERSION}: run with --rebuild")
+                raise InvalidInput(f"the target has schema version {version}, not {SCHEMA_VERSION}: {REBUILD}")
             if includes != " ".join(self._includes):
-                raise InvalidInput(f"the target was built with --include {includes or 'nothing'}: run with --rebuild")
+                raise InvalidInput(f"the target was built with other private data ({includes or 'none'}): {REBUILD}")
             return
         every = (*INTERNAL, *TABLES)
         if not exists and (taken := [table.name for table in every if await self._target.has(table.name)]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlencode, urlsplit
 
@@ -12,7 +13,7 @@ import httpcore
 import msgspec
 
 from shoal.admin.events import EventLines, ReadEvents, ReadState, StateLines
-from shoal.app.paths import base_url
+from shoal.app.paths import base_url, store_files
 from shoal.cli.stores import Performer, existing, is_shared, performing
 from shoal.core.errors import Gone, InvalidInput, NotAllowed, NotFound, Unauthenticated, Unavailable
 from shoal.queries.events import END
@@ -119,6 +120,12 @@ class StoreSource:
             events += map(msgspec.json.decode, page.lines)
             following = page.next
         return events, following
+
+
+def refuse_store(settings: Settings, to: str, option: str) -> None:
+    """Raise `InvalidInput` for a target that is a store of the network, given as an option or argument of this name."""
+    if Path(to.removeprefix("sqlite:///")).absolute() in (path.absolute() for path in store_files(settings)):
+        raise InvalidInput(f"{option}: {to} is the store of the network: use another file")
 
 
 @asynccontextmanager

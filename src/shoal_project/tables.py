@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 ID, TEXT, FLAG, TIME, DATE, NUMBER, REAL = "id", "text", "boolean", "time", "date", "integer", "real"
 
@@ -92,12 +92,13 @@ POSTS = Table(
         Column("latitude", REAL, "Where the post was written, in degrees.", optional=True),
         Column("longitude", REAL, optional=True),
         Column("held", FLAG, "Whether reports removed the post from public lists. Do not publish it."),
+        Column("kind", TEXT, "The kind that an application declared, such as `recipe`; empty for other posts."),
         Column("data", TEXT, "The JSON value that an application stored with the post.", optional=True),
         *_CREATED,
         _VERSION,
     ),
     ("id",),
-    ("author_id", "created_on"),
+    ("author_id", "kind", "created_on"),
 )
 COMMENTS = Table(
     "comments",

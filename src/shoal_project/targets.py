@@ -329,8 +329,11 @@ KINDS: Final = "postgresql://…, sqlite:///FILE, duckdb:FILE or parquet:DIR"
 
 
 @asynccontextmanager
-async def opened(to: str) -> AsyncIterator[Target]:
-    """Open a target. Raises `InvalidInput` for one that names no engine, and `Unavailable`."""
+async def opened(to: str, option: str = "--to") -> AsyncIterator[Target]:
+    """Open a target, given as this option or argument.
+
+    Raises `InvalidInput` for one that names no engine, and `Unavailable`.
+    """
     scheme, _, rest = to.partition(":")
     path = Path(rest.removeprefix("///") if scheme == "sqlite" else rest)
     if scheme in ("postgresql", "postgres"):
@@ -340,7 +343,7 @@ async def opened(to: str) -> AsyncIterator[Target]:
         except (OSError, TimeoutError, asyncpg.PostgresError) as error:
             raise Unavailable(f"cannot open {shown_url(to)}") from error
         except (ValueError, asyncpg.InterfaceError) as error:
-            raise InvalidInput(f"--to: {shown_url(to)}: {error}") from error
+            raise InvalidInput(f"{option}: {shown_url(to)}: {error}") from error
         try:
             yield PostgresTarget(asyncpg, connection)
         finally:
@@ -349,7 +352,7 @@ async def opened(to: str) -> AsyncIterator[Target]:
         return
     kinds: dict[str, type[_Embedded]] = {"sqlite": SqliteTarget, "duckdb": DuckdbTarget, "parquet": ParquetTarget}
     if scheme not in kinds or not rest.strip("/") or (scheme == "sqlite" and not rest.startswith("///")):
-        raise InvalidInput(f"--to: {shown_url(to)!r} is not one of {KINDS}")
+        raise InvalidInput(f"{option}: {shown_url(to)!r} is not one of {KINDS}")
     target = kinds[scheme](path)
     try:
         yield target

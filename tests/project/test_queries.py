@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from shoal import Shoal
+from shoal.core.kinds import KindDraft
 from tests.api.events.consumer import PUBLIC, key_of
 from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.project.projections import RoutedSource, read_all
@@ -32,6 +33,14 @@ def queries() -> list[str]:
     return [block for text in blocks if (block := textwrap.dedent(text).strip()).startswith(("SELECT", "WITH"))]
 
 
+async def _recipes(shoal: Shoal) -> None:
+    properties = {"cuisine": {"type": "string"}, "minutes": {"type": "integer"}}
+    await shoal.kinds.declare(KindDraft(name="recipe", schema={"type": "object", "properties": properties}))
+    ann = await shoal.member("ann")
+    for cuisine, minutes in (("thai", 20), ("greek", 90), ("thai", 30)):
+        await ann.create("Dinner", kind="recipe", data={"cuisine": cuisine, "minutes": minutes})
+
+
 @pytest.fixture
 def logged() -> Iterator[NetworkFixture]:
     with network_fixture(event_log="on") as made:
@@ -45,19 +54,21 @@ def test_queries_of_sql_page_return_what_it_says(logged: NetworkFixture, tmp_pat
 
     async def told() -> list[list[tuple[Any, ...]]]:
         await lively(Shoal(logged.network))
+        await _recipes(Shoal(logged.network))
         async with target_on(engine, tmp_path, owner) as target:
             await read_all(target, source)
             chosen = [query for query in queries() if "read_parquet" not in query]
             adapted = [query.replace(*_SQLITE) if engine == "sqlite" else query for query in chosen]
             return [await target.read(query) for query in adapted]
 
-    tags, retention, daily, liked, prices = logged.run(told())
+    tags, retention, daily, liked, prices, cuisines = logged.run(told())
     assert tags == [("tide", 1, 1)]
     ((joined, month, active),) = retention
     assert (joined, active) == (month, 2)
-    assert [row[1:] for row in daily] == [(3, 2, 2, 1)]
+    assert [row[1:] for row in daily] == [(3, 5, 2, 1)]
     assert [(name, text) for name, text, _ in liked] == [("cyd", "Nice"), ("ann", "Low #tide")]
     assert prices == [(12.5,)]
+    assert cuisines == [("thai", 2, 25.0), ("greek", 1, 90.0)]
 
 
 def test_query_of_sql_page_reads_parquet_files(logged: NetworkFixture, tmp_path: Path) -> None:

@@ -350,10 +350,10 @@ def test_projection_refuses_target_of_other_version_or_includes(logged: Logged, 
     async def told() -> None:
         async with opened(f"sqlite:///{tmp_path}/copy.db") as target:
             await Projection(target, logged.public).begin()
-            with pytest.raises(InvalidInput, match="built with --include nothing: run with --rebuild"):
+            with pytest.raises(InvalidInput, match=r"built with other private data \(none\): run with --rebuild"):
                 await Projection(target, logged.private, ["direct"]).begin()
             await target.write([Statement("UPDATE shoal_projection SET schema_version = 99")])
-            with pytest.raises(InvalidInput, match="schema version 99, not 1"):
+            with pytest.raises(InvalidInput, match="schema version 99, not 2"):
                 await Projection(target, logged.public).begin()
 
     logged.shoal.run(told())

@@ -65,12 +65,12 @@ def perform(settings: Settings, operation: Operation[T], progress: Progress = no
 
 
 class Performer:
-    """Runs operations, in the server that has the store open or in a network that is opened for the first of them."""
+    """Runs operations in an open `network`; by default in the server with the store open, or in a network that the first opens."""
 
-    def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
+    def __init__(self, settings: Settings, stack: AsyncExitStack, network: Network | None = None) -> None:
         self._settings = settings
         self._stack = stack
-        self._network: Network | None = None
+        self._network = network
 
     @property
     def alone(self) -> bool:

@@ -23,6 +23,7 @@ from shoal.library.kinds import Kinds
 from shoal.library.moderation import Moderation, NetworkBlocklists
 from shoal.library.moderation_rules import BulkModeration, ModerationRules
 from shoal.library.named_feeds import ServerFeeds
+from shoal.library.plugins import plugin
 from shoal.library.search import Tags
 from shoal.library.server_keys import ServerKeys
 from shoal.library.shared_network import SharedNetwork
@@ -268,6 +269,21 @@ class Shoal:
             for event in page.events:
                 yield event
             after = page.next
+
+    async def project(self, url: str, include: Sequence[str] = (), *, rebuild: bool = False) -> None:
+        """Store all events so far in SQL tables (docs/howto/sql.md). The next call continues there.
+
+        Needs the setting `event_log`. If the call is interrupted, each event is still stored exactly once.
+
+        Args:
+            url: `postgresql://…`, `sqlite:///FILE`, `duckdb:FILE` or `parquet:DIR`. In a shared network, the path is absolute.
+            include: Private data to add, the same in each call: "followers", "direct" or "connections".
+            rebuild: Delete the tables, and read the current state again.
+
+        Raises `InvalidInput` for an invalid value, a missing package, and tables that need a rebuild; `Gone` if events were deleted
+        before they were stored; and `Conflict` if another program writes to the tables.
+        """
+        await plugin("project")(self.network, url, include, rebuild=rebuild)
 
     async def settle(self, patience: float = 60.0) -> None:
         """Wait until the background work of earlier calls, such as fan-out, is done.
