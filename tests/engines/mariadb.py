@@ -48,6 +48,8 @@ def _start() -> Program:
         capture_output=True,
         user=user,
         cwd=folder,
+        # The usual folder for temporary files may belong to the user who runs the tests.
+        env={**os.environ, "TMPDIR": str(folder)},
     )
     settings = [
         f"--port={port}",
@@ -60,6 +62,7 @@ def _start() -> Program:
         "--innodb-flush-log-at-trx-commit=0",
         "--innodb-buffer-pool-size=16M",
         "--character-set-server=utf8mb4",
+        f"--tmpdir={folder}",
     ]
     started = Program(
         "mariadb",
