@@ -69,6 +69,15 @@ def test_post_edit_form_removes_adds_describes_and_reorders_pictures(here: Netwo
     assert [one.name for one in history.html.find_all(["ins", "del"])] == ["del", "ins"]
 
 
+def test_post_edit_form_asks_for_descriptions_of_new_pictures_only(here: NetworkFixture) -> None:
+    post = with_pictures(here, "ora", "", "second")
+    browser = visitor(here, "ora")
+    assert browser.open(f"/posts/{post.id}/edit").press("Save", text="High tide").path == f"/@ora/{post.id}"
+    asked = browser.open(f"/posts/{post.id}/edit").press("Save", files=[("files[]", ("new.png", picture()))])
+    assert "One picture has no description" in asked.text
+    assert ["lacks" in one["class"] for one in asked.html.select(".picture")] == [False, False, True]
+
+
 def test_post_edit_form_saves_only_what_its_user_changed(here: NetworkFixture) -> None:
     post = with_pictures(here, "una", "first", "second")
     stale = visitor(here, "una").open(f"/posts/{post.id}/edit")

@@ -59,6 +59,15 @@ def test_post_and_photo_page_show_details_license_and_download(here: NetworkFixt
     assert 'rel="license"' in visitor(here).open("/@ann.atom").answer.text
 
 
+def test_post_with_many_photos_folds_their_details(here: NetworkFixture) -> None:
+    ivo = member(here, "ivo")
+    for count, folds in ((2, 0), (3, 1)):
+        files = [here.run(media.upload(here.writes, ivo.id, taken())).id for _ in range(count)]
+        post = here.run(posts.create(here.writes, ivo.id, Draft(media=files, downloads=True)))
+        notes = visitor(here).open(f"/@ivo/{post.id}").one(".photo-notes")
+        assert (len(notes.select("details")), len(notes.select("a[download]"))) == (folds, count)
+
+
 def test_post_with_defaults_reserves_all_rights_and_offers_no_download(here: NetworkFixture) -> None:
     ben = member(here, "ben")
     made = here.run(media.upload(here.writes, ben.id, taken()))

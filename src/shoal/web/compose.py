@@ -110,7 +110,8 @@ class SheetState(msgspec.Struct, frozen=True, kw_only=True):
     refused: tuple[Refused, ...] = ()
     wrong: Mapping[str, str] = {}
     """Error messages by the part of the form that they belong to; "" is the key of a message for the whole form."""
-    lacking: bool = False
+    lacking: frozenset[int] = frozenset()
+    """Ids of the pictures for which the member is asked for a description."""
     answers: PostView | None = None
     """The post that the new post replies to, if the member may still see it."""
     replying: str = ""
@@ -248,6 +249,12 @@ def _place_words(words: Translated, precision: PlacePrecision) -> str:
         PlacePrecision.CITY: _("Only the town is stored."),
         PlacePrecision.NONE: _("Your settings do not store places, so this one is discarded."),
     }[precision]
+
+
+def _undescribed(form: Writing, edits: Post | None) -> frozenset[int]:
+    """Return the pictures without a description, except those that the edited post already contains."""
+    stored = frozenset(edits.media if edits else ())
+    return frozenset(picture.id for picture in form.pictures if is_blank(picture.description)) - stored
 
 
 def _lacking(words: Translated, cards: Sequence[PictureCard]) -> str:
@@ -411,8 +418,8 @@ async def submit(
         return await sheet(ctx, member, replace(shown, form=arranged(form)))
     if refused:
         return await sheet(ctx, member, shown)
-    if form.asks and form.do != "anyway" and any(is_blank(picture.description) for picture in form.pictures):
-        return await sheet(ctx, member, replace(shown, lacking=True))
+    if form.asks and form.do != "anyway" and (lacking := _undescribed(form, typed.edits)):
+        return await sheet(ctx, member, replace(shown, lacking=lacking))
     try:
         return ctx.go(await store(ctx, member, form))
     except Held:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Literal
 
 import msgspec
@@ -82,12 +82,12 @@ def _card(ctx: PageContext, media: Media, file_fields: FileOfPost | None = None)
 
 
 def cards_of(
-    ctx: PageContext, media: Sequence[Media], file_fields: Sequence[FileOfPost], *, lacking: bool
+    ctx: PageContext, media: Sequence[Media], file_fields: Sequence[FileOfPost], *, lacking: Set[int]
 ) -> tuple[PictureCard, ...]:
-    """Return the cards of a form's files in order. With `lacking`, files without a description are marked."""
+    """Return the cards of a form's files in order. The files in `lacking` are marked as without a description."""
     there = {file.id: file for file in media}
     cards = [_card(ctx, there[field.id], field) for field in file_fields if field.id in there]
-    without = [n for n, card in enumerate(cards) if lacking and not card.description.strip()]
+    without = [n for n, card in enumerate(cards) if card.id in lacking]
     return tuple(
         msgspec.structs.replace(
             card, first=n == 0, last=n == len(cards) - 1, lacks=n in without, opens=[n] == without[:1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from shoal.core.licenses import License
@@ -20,6 +21,8 @@ class PhotoFacts(NamedTuple):
     exposure: tuple[str, ...]
     taken: str
     download: str
+    file_name: str
+    """The name of the downloaded file: author, post and number of the photo."""
 
 
 class PhotoNotes(NamedTuple):
@@ -36,7 +39,7 @@ def photo_notes(ctx: PageContext, entry: Entry, number: int = 0) -> PhotoNotes |
     if not entry.media:
         return None
     facts = [
-        _facts(ctx, n, media, downloads=post.downloads)
+        _facts(ctx, n, media, f"{entry.author.member.name}-{post.id}-{n}", downloads=post.downloads)
         for n, media in enumerate(entry.media, 1)
         if number in {0, n} and media.kind is MediaKind.IMAGE and media.state is MediaState.READY
     ]
@@ -48,7 +51,7 @@ def photo_notes(ctx: PageContext, entry: Entry, number: int = 0) -> PhotoNotes |
     )
 
 
-def _facts(ctx: PageContext, number: int, media: Media, *, downloads: bool) -> PhotoFacts:
+def _facts(ctx: PageContext, number: int, media: Media, name: str, *, downloads: bool) -> PhotoFacts:
     details = media.shown_details or PhotoDetails()
     return PhotoFacts(
         number,
@@ -57,6 +60,7 @@ def _facts(ctx: PageContext, number: int, media: Media, *, downloads: bool) -> P
         exposure_of(ctx.words, details),
         day_of(ctx.words, details),
         ctx.app.at.download(media.largest_key) if downloads else "",
+        f"{name}{PurePosixPath(media.largest_key).suffix}",
     )
 
 

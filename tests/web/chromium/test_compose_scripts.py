@@ -54,6 +54,7 @@ def test_compose_script_uploads_orders_crops_and_restores_files_with_draft(at: L
         page.get_by_role("button", name="1:1").click()
         page.get_by_role("button", name="Apply").click()
         expect(page.locator(".picture img").first).to_have_attribute("width", "40")
+        expect(page.locator(".picture img").first).to_have_attribute("sizes", "340px")
         assert hindrances(page) == []
         until(
             page,

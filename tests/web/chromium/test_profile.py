@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -171,7 +172,7 @@ def test_compose_script_photo_details_choice_survives_reload_and_download_settin
         expect(notes.get_by_role("link", name="CC BY 4.0")).to_be_visible()
         with page.expect_download() as saved:
             notes.get_by_role("link", name="Download").click()
-        assert saved.value.suggested_filename.endswith(".jpg")
+        assert re.fullmatch(r"dee-\d+-1\.jpg", saved.value.suggested_filename)
 
 
 def test_album_photo_dragged_by_finger_changes_place(at: LiveServer, chromium: Browser) -> None:

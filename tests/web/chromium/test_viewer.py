@@ -291,17 +291,35 @@ def test_photo_viewer_opens_and_closes_with_view_transition_unless_motion_is_red
         until(page, "!document.querySelector('.viewed')")
 
 
-def test_photo_viewer_of_post_page_shows_photos_without_second_copy_of_post(
+def test_photo_viewer_of_post_page_steps_from_opened_photo_without_second_copy_of_post(
     at: LiveServer, chromium: Browser, tides: Sequence[Post]
 ) -> None:
     with screen(at, chromium) as ours:
         page = ours.open(f"/@ann/{tides[0].id}")
-        page.locator(".the-post a.photo").nth(1).click()
-        expect(viewer(page).locator(".stage img")).to_have_count(2)
+        photos = page.locator(".the-post a.photo")
+        photos.nth(1).click()
+        expect(viewer(page).get_by_text("2 / 2", exact=True)).to_be_visible()
+        expect(viewer(page).locator(".stage img")).to_have_count(1)
         expect(viewer(page).get_by_role("article")).to_have_count(0)
+        page.keyboard.press("ArrowLeft")
+        expect(viewer(page).get_by_text("1 / 2", exact=True)).to_be_visible()
         page.keyboard.press("Escape")
         expect(viewer(page)).to_have_count(0)
+        expect(photos.first).to_be_focused()
         assert path_of(page) == f"/@ann/{tides[0].id}"
+
+
+def test_photo_viewer_of_post_page_steps_by_swipe(at: LiveServer, chromium: Browser, tides: Sequence[Post]) -> None:
+    with screen(at, chromium, 390, touch=True) as ours:
+        page = ours.open(f"/@ann/{tides[0].id}")
+        page.locator(".the-post a.photo").first.tap()
+        expect(viewer(page).get_by_text("1 / 2", exact=True)).to_be_visible()
+        Fingers(page).swipe(-150)
+        expect(viewer(page).get_by_text("2 / 2", exact=True)).to_be_visible()
+        page.go_back()
+        expect(viewer(page)).to_have_count(0)
+        page.go_forward()
+        expect(viewer(page).get_by_text("2 / 2", exact=True)).to_be_visible()
 
 
 def test_photo_viewer_keeps_sensitive_photo_covered(at: LiveServer, chromium: Browser) -> None:

@@ -95,5 +95,6 @@ export default async function drafts(form) {
     if (new URL(event.detail.xhr.responseURL).pathname === new URL(form.action).pathname) return;
     end();
     localStorage.removeItem(key);
+    document.querySelectorAll("#word-area .word").forEach((one) => one.remove());
   });
 }

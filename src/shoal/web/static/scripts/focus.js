@@ -12,8 +12,10 @@ export default function focus(card) {
     else point.remove();
     point.style.left = `${across.value}%`;
     point.style.top = `${down.value}%`;
+    const image = box.querySelector("img");
+    if (editor.open) image.sizes = "340px";
     // The tile of the closed card is cropped like a thumbnail.
-    box.querySelector("img").style.objectPosition = `${across.value}% ${down.value}%`;
+    image.style.objectPosition = `${across.value}% ${down.value}%`;
   };
   card.addEventListener("click", (event) => {
     const box = frame();
@@ -27,7 +29,7 @@ export default function focus(card) {
   });
   for (const one of [across, down]) one.addEventListener("input", show);
   details.addEventListener("toggle", show);
-  editor.addEventListener("toggle", () => (card.querySelector("img").sizes = "340px"));
+  editor.addEventListener("toggle", show);
   card.addEventListener("htmx:load", show);
   show();
 }

@@ -2,15 +2,13 @@
 export const ALONE = ".the-post, .comments, .messages";
 export const pathOf = (link) => link.pathname.replace(/\/photos\/\d+$/, "");
 
-export const photosOf = (root, path) => [...root.querySelectorAll("a.photo")].filter((link) => pathOf(link) === path);
-
 // The posts in an element by their paths, in the order of the page: of each, the link of the first visible photo.
-// A grid with several photos of a post, such as an album, has an entry for each: the path of the second ends with #2.
+// An album, and a post on its own page, have an entry for each photo: the path of the second ends with #2.
 export function postsIn(root) {
   const found = new Map();
   for (const link of root.querySelectorAll("a.photo")) {
     let path = pathOf(link);
-    if (link.closest(".photo-rows")) for (let n = 2; found.has(path); n++) path = `${pathOf(link)}#${n}`;
+    if (link.closest(`.photo-rows, ${ALONE}`)) for (let n = 2; found.has(path); n++) path = `${pathOf(link)}#${n}`;
     if (!found.has(path) && link.checkVisibility()) found.set(path, link);
   }
   return found;

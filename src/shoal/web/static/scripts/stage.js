@@ -16,12 +16,12 @@ function framed(link) {
   return figure;
 }
 
-// Shows photos of the page; unless they are shown alone, the words next to them follow.
-export function preview(shown, links, alone) {
+// Shows a photo of the page; unless it is shown alone, the words next to it follow.
+export function preview(shown, link, alone) {
   const stage = document.createElement("div");
   stage.className = "stage";
   stage.tabIndex = -1;
-  stage.append(...links.map(framed));
+  stage.append(framed(link));
   const words = document.createElement("div");
   words.className = "words";
   words.setAttribute("aria-busy", "true");

@@ -1,8 +1,8 @@
-// Full-window viewer: the posts of a grid or feed one after the other, with their author, buttons and comments.
-// Arrow keys and swipes go to the next post; Esc and Back return to the page.
+// Full-window viewer: the posts of a grid or feed one after the other, with their author, buttons and comments; on the page of a
+// post, its photos one after the other. Arrow keys and swipes go to the next one; Esc and Back return to the page.
 import { glide, mark } from "./glide.js";
 import { lightbox, number } from "./lightbox.js";
-import { ALONE, enter, loadMore, onReturn, pathIn, photosOf, postsIn } from "./series.js";
+import { ALONE, enter, loadMore, onReturn, pathIn, postsIn } from "./series.js";
 import { carry, fill, preview, sharpen, yieldIds } from "./stage.js";
 import { look } from "./zoom.js";
 
@@ -21,7 +21,7 @@ function numbered() {
 
 async function show(link) {
   const asked = path;
-  preview(shown, isAlone() ? photosOf(root, path) : [link], isAlone());
+  preview(shown, link, isAlone());
   numbered();
   await ready;
   if (isAlone()) return sharpen(shown);
