@@ -49,6 +49,11 @@ def test_kind_is_declared_by_admins_only_and_refused_with_the_reason(w: NetworkF
     for path, body, message in (
         ("recipe", {"schema": SCHEMA | {"required": ["title", "minutes"]}}, "data.minutes: is now required"),
         ("recipe", {"schema": [1]}, "schema: must be an object"),
+        (
+            "recipe",
+            {"schema": SCHEMA, "index": {"minutes": "int"}},
+            "must be one of boolean, geo, number, string, time",
+        ),
         ("Recipe", {"schema": SCHEMA}, "name: must have 1 to 32 of the characters a-z, 0-9 and _"),
     ):
         refused = w.ask("PUT", f"{KINDS}/{path}", boss, json=body)

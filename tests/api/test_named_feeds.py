@@ -225,3 +225,31 @@ def test_read_position_of_a_feed_is_set_and_unread_statuses_are_counted(shoal: N
     assert shoal.json("PUT", path, ann, json={"last_read_id": ids[1]}) == expected
     assert shoal.json("GET", path, ann) == expected
     assert shoal.ask("GET", path, "").status_code == 401
+
+
+def test_dry_run_takes_parameters_as_json_values(shoal: NetworkFixture) -> None:
+    ann = shoal.join("ann")
+    write(shoal, ann, 1)
+    for weight in (5, 5.0, "5"):
+        body = {"declaration": BEST, "parameters": {"weight": weight}}
+        assert len(shoal.json("POST", f"{FEEDS}/dry_run", ann, json=body)["statuses"]) == 1
+    order = {"by": "expression", "expression": 'if($on, 1, 0) + if($topic == "7", 2, 0)'}
+    types = {"on": {"type": "boolean", "default": False}, "topic": {"type": "text", "default": ""}}
+    body = {"declaration": {**BREAD, "order": order, "parameters": types}, "parameters": {"on": True, "topic": 7}}
+    (found,) = shoal.json("POST", f"{FEEDS}/dry_run", ann, json=body)["statuses"]
+    assert found["status"]["shoal"]["explanation"]["score"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"from": "list", "list": "5"}, "sources: expected the id of one of your lists (got 5)"),
+        ({"from": "feed", "feed": "nothing"}, "sources: there is no feed 'nothing'"),
+        ({"from": "kind", "kind": "nothing"}, "declaration: there is no kind 'nothing'"),
+    ],
+)
+def test_source_that_does_not_exist_is_refused_with_its_name(
+    shoal: NetworkFixture, source: dict[str, str], message: str
+) -> None:
+    answer = shoal.ask("POST", FEEDS, shoal.join("ann"), json={"title": "Mine", "declaration": {"sources": [source]}})
+    assert (answer.status_code, message in answer.json()["error"]) == (422, True)

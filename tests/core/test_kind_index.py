@@ -17,6 +17,7 @@ from shoal.core.kind_index import (
     IndexType,
     Range,
     indexed_value,
+    moment_of,
     names_of,
     number_code,
     selected_names,
@@ -98,6 +99,7 @@ def test_circle_reads_a_list_of_its_center(latitude: float, longitude: float) ->
         ("time", 5, None),
         ("geo", {"latitude": 1, "longitude": 2.5}, Place(1.0, 2.5)),
         ("geo", {"latitude": 91, "longitude": 2.5}, None),
+        ("geo", {"latitude": True, "longitude": 2.5}, None),
         ("geo", [1, 2], None),
         ("geo", None, None),
     ],
@@ -117,6 +119,8 @@ def test_value_of_another_type_has_no_list(type_: IndexType, raw: Any, value: An
         ("number", "..5.5", Range(None, 5.5)),
         ("number", (1, None), Range(1, None)),
         ("number", ["1", "2"], (1.0, 2.0)),
+        ("number", "9007199254740993", (2**53 + 1,)),
+        ("number", 10**400, (10**400,)),
         ("boolean", "true", (True,)),
         ("boolean", False, (False,)),
         ("time", "1970-01-02..1970-01-03", Range(86_400_000, 172_800_000)),
@@ -136,12 +140,16 @@ def test_selection_is_parsed_by_type(type_: IndexType, text: Any, selection: Any
         ("number", "many", "x must be a number (got 'many')"),
         ("number", "nan", "x must be a number"),
         ("number", "1..x", "x must be a number"),
-        ("number", (1, 2, 3), "x a range has two ends"),
+        ("number", "1_000", "x must be a number"),
+        ("number", math.inf, "x must be a number"),
+        ("number", (1, 2, 3), "x must be a range with two ends"),
         ("number", True, "x must be a number"),
         ("string", 5, "x must be a text"),
         ("boolean", "yes", "x must be true or false"),
         ("time", "soon", "x must be a date or time"),
         ("geo", "1", "x must be latitude,longitude,radius_km"),
+        ("geo", "91,0", "x: place: latitude is -90 to 90"),
+        ("geo", "0,0,1000", "x: radius_km: must be 0.1 to 500 kilometers"),
         ("geo", "a,b", "x must be latitude,longitude,radius_km"),
         ("string", [], "x takes 1 to 10 values (got 0)"),
         ("string", ["a"] * 11, "x takes 1 to 10 values (got 11)"),
@@ -171,7 +179,26 @@ def test_pair_reads_lists_of_combinations_up_to_the_maximum() -> None:
         selected_names("k", [Filter("n", "number", Range(1, 2)), Filter("b", "string", ("x",))], [("n", "b")])
 
 
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("1970-01-01t00:00:01z", 1_000),
+        ("1970-01-01T02:00:01+02:00", 1_000),
+        ("1970-01-01T00:00:01.0629", 1_062),
+        ("2016-12-31T23:59:60Z", 1_483_228_799_999),
+        ("19700101", None),
+        ("1970-W01-4", None),
+        ("1970-01-01T00", None),
+        ("1970-02-30", None),
+        ("", None),
+    ],
+)
+def test_time_is_a_date_or_time_of_rfc_3339(text: str, moment: int | None) -> None:
+    assert moment_of(text) == moment
+
+
 def test_filter_compares_the_data_of_a_post() -> None:
+    assert not Filter("n", "number", selection_of("n", "number", "9007199254740993")).admits(2**53)
     assert Filter("n", "number", (20,)).admits(20.0)
     assert not Filter("n", "number", (20,)).admits(20.00001)
     assert not Filter("n", "number", (1,)).admits(True)

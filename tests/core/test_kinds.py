@@ -101,6 +101,10 @@ def test_data_that_matches_is_accepted() -> None:
             },
             "schema.$defs.a.items.$ref: $defs.a must not refer to itself",
         ),
+        (
+            {"type": "object", "dependencies": {"a": ["b"]}},
+            "schema.dependencies: is not supported; use dependentRequired and dependentSchemas",
+        ),
         ({"type": "object", "description": "x" * 65_536}, "schema: at most 65536 bytes of JSON (got 65"),
         (
             {
@@ -148,6 +152,36 @@ def test_presentation_has_title_link_and_image_of_data() -> None:
     assert kind.presented(data) == Presentation(title="Soup", link="https://example.org/soup")
     assert kind.presented({"title": ""}) is None
     assert kind.draft == draft(title="title", link="source", image="photo")
+
+
+def test_presented_title_is_a_text_that_a_post_may_contain() -> None:
+    kind = draft({"type": "object", "properties": {"title": {"type": "string"}}}, title="title").checked(1)
+    for title, shown in (
+        ("a\0\x08b\r\nc", "ab c"),
+        ("e" + "\u0301" * 500, "e" + "\u0301" * 30),
+        ("\u200b \u2060", ""),
+        ("word " * 100, "word " * 40 + "…"),
+    ):
+        presented = kind.presented({"title": title})
+        assert (presented.title if presented else "") == shown.replace(" …", "…")
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        *("https://", "https://[", "https://example.org/a b", "https://example.org/\0", "https://example.org/\u202e"),
+        *(
+            "https://ann:secret@example.org/",
+            "ftp://example.org/",
+            "see https://example.org/",
+            "https://example.org/.",
+            5,
+        ),
+    ],
+)
+def test_value_that_is_no_link_is_not_presented(link: object) -> None:
+    kind = draft(link="source", image="photo").checked(1)
+    assert kind.presented({"source": link, "photo": link}) is None
 
 
 def test_kind_is_parsed_from_toml_and_json() -> None:
@@ -220,6 +254,38 @@ def test_compatible_change_creates_the_next_version(schema: dict[str, Any]) -> N
 def test_incompatible_change_is_refused_with_the_path(schema: dict[str, Any], reason: str) -> None:
     with pytest.raises(Unfit, match=reason):
         changed(draft().checked(1), draft(schema))
+
+
+def test_change_between_numbers_and_truth_values_is_refused() -> None:
+    for keywords in (lambda value: {"enum": [value]}, lambda value: {"not": {"const": value}}):
+        kind = draft(without(photo=keywords(1))).checked(1)
+        with pytest.raises(Unfit, match=r"data\.photo"):
+            changed(kind, draft(without(photo=keywords(True))))
+
+
+def test_comparison_of_deeply_nested_branches_is_refused_after_a_bounded_number_of_steps() -> None:
+    def nested(maximum: int) -> dict[str, Any]:
+        schema: dict[str, Any] = {"type": "number", "maximum": maximum}
+        for _ in range(28):
+            schema = {"allOf": [schema]}
+        return schema
+
+    kind = draft(without(photo=nested(5))).checked(1)
+    with pytest.raises(Unfit, match="too many nested branches"):
+        changed(kind, draft(without(photo=nested(4))))
+
+
+def test_paths_in_another_order_keep_the_version() -> None:
+    index: dict[str, Any] = {"title": "string", "minutes": "number"}
+    kind = draft(index=index).checked(1)
+    assert changed(kind, draft(index=dict(reversed(index.items())))) == kind
+
+
+def test_filter_by_a_path_that_is_being_built_is_refused_whatever_its_name() -> None:
+    schema = {"type": "object", "properties": {"salt and pepper": {"type": "string"}}, "additionalProperties": False}
+    kind = changed(draft(schema).checked(1), draft(schema, index={"salt and pepper": "string"}))
+    with pytest.raises(Unfit, match="the index of salt and pepper is being built"):
+        kind.lists(kind.filters({"salt and pepper": "a"}))
 
 
 def refused(old: Any, new: Any) -> bool:

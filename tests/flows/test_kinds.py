@@ -15,6 +15,7 @@ from shoal.commands import kinds, posts
 from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
 from shoal.core.audit import AuditVerb
+from shoal.core.bulk_moderation import BulkQuery
 from shoal.core.errors import Held, InvalidInput, NotFound, Unfit
 from shoal.core.ids import IdMaker, now_ms
 from shoal.core.kinds import MAX_KINDS, KindDraft
@@ -151,6 +152,28 @@ async def test_scheduled_and_held_posts_keep_their_kind() -> None:
 
 
 @in_loop
+async def test_filters_of_members_and_bulk_queries_of_moderators_find_texts_and_links_of_data() -> None:
+    async with Shoal.open("memory://") as shoal:
+        await shoal.kinds.declare(RECIPE)
+        ann, ben = await shoal.register("ann"), await shoal.register("ben")
+        post = await ann.create(kind="recipe", data=SOUP)
+        await ben.filters.create("No soup", contexts=["public"], keywords=["soup"])
+        await shoal.settle()
+        (entry,) = (await ben.posts_of_kind("recipe")).entries
+        assert [each.filter.title for each in entry.filtered] == ["No soup"]
+        other = await ann.create("Other", data={"note": ["from https://spam.example/x"]})
+        for query, found in (
+            (BulkQuery(words=("soup",)), post),
+            (BulkQuery(domains=("example.org",)), post),
+            (BulkQuery(words=("from",)), other),
+            (BulkQuery(domains=("spam.example",)), other),
+        ):
+            preview = await shoal.bulk_moderation.preview(query, "hide")
+            assert list(preview.action.post_ids) == [found.id]
+            assert preview.examples[0].text.startswith("Soup" if found is post else "Other")
+
+
+@in_loop
 async def test_export_of_a_member_is_imported_with_kinds_that_exist(tmp_path: Path) -> None:
     async with Shoal.open("memory://") as shoal:
         await shoal.kinds.declare(RECIPE)
@@ -174,7 +197,7 @@ async def test_search_finds_posts_of_a_kind_and_their_titles() -> None:
         await shoal.kinds.declare(RECIPE)
         ann = await shoal.register("ann")
         soup = await ann.create(kind="recipe", data=SOUP)
-        await ann.create("Soup is nice")
+        other = await ann.create("Soup is nice")
         stew = await ann.create("Nice", kind="recipe", data={"title": "Stew"})
         await shoal.settle()
 
@@ -182,8 +205,8 @@ async def test_search_finds_posts_of_a_kind_and_their_titles() -> None:
             return [entry.id for entry in await ann.search_posts(query)]
 
         assert await ids("kind:recipe") == [stew.id, soup.id]
-        assert await ids("soup kind:recipe") == [soup.id]
-        assert await ids("nice -kind:recipe") != await ids("nice")
+        assert await ids("soup kind:recipe") == await ids("has:link") == [soup.id]
+        assert await ids("nice -kind:recipe") == [other.id]
         assert await ids("kind:run") == await ids("kind:Ré") == []
         await ann.update(stew, data={"title": "Pie"})
         await shoal.settle()

@@ -529,7 +529,7 @@ def test_visibility_matrix_tables_cover_all_viewers_kinds_and_surfaces() -> None
         RANKED,
     ):
         assert set(table) == set(VIEWERS)
-    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 28 * 13 * 4 * 9
+    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 35 * 13 * 4 * 9
 
 
 # Viewers who get the author as a suggestion: members without a relationship, block or mute.

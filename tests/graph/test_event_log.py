@@ -57,16 +57,16 @@ UNLOGGED = {
         "owns_list lists listed_in owns_filter notified converses marked held accepts_notices pushes "
         "owns_invitation expiring blocks_email_domain blocks_email blocks_ip blocks_name ip_blocks_changed "
         "declares declared_by server_keys external_ids holds queued StoredRules BulkAction bulk_actions bulk_changed "
-        "removed_pictures"
+        "removed_pictures NamedFeed owns_feed follows_feed PostKind kinds"
     ),
     "is part of an object or association that is logged": (
         "Revision Poll shares posted comments_on comments_aside_on in_thread tagged placed_in revised owns "
         "attached published posted_to_followers posted_aside filed reports_post serves report_upheld "
-        "report_dismissed follow_times follower_times shows_emoji puts_emoji"
+        "report_dismissed follow_times follower_times shows_emoji puts_emoji indexed"
     ),
     "is the inverse of another type, and changes only with it": (
         "shared_by commented_by commented_aside_by thread tag_of cell_of emoji_put_by reported staff "
-        "post_reported_by collected_in queue"
+        "post_reported_by collected_in queue index_of"
     ),
     "arranges a profile": "Album owns_album collects endorses features_tag pins",
     "is upkeep": "ImportProgress loud due_on due active history_kept token_uses_kept",

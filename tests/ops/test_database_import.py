@@ -171,7 +171,7 @@ async def source_of(kind: str, folder: Path, tables: Tables, owner: object) -> s
         fill(url.replace("mysql://", "mysql+pymysql://"), tables)
         return url
     url = await postgres.database(owner)
-    fill(url.replace("postgresql://", "postgresql+psycopg://"), tables)
+    fill(url.replace("postgresql://", "postgresql+pg8000://"), tables)
     return url
 
 
@@ -326,6 +326,8 @@ async def test_database_import_with_watermark_reads_only_newer_rows(tmp_path: Pa
     source = sqlite_source(tmp_path / "old.db", tables)
     async with Shoal.open(f"sqlite:///{tmp_path}/new.db") as shoal:
         await run(shoal, source)
+        # The second run tries a row again whose author was missing.
+        assert numbers(await run(shoal, source))["posts"] == (0, 0, 3)
         with closing(sqlite3.connect(tmp_path / "old.db")) as old, old:
             # The second row is older than the watermark, so it is not read.
             for id_, updated in ((20, 1013), (21, 1012)):
@@ -455,6 +457,10 @@ async def test_map_that_does_not_fit_the_source_is_refused_before_anything_is_wr
         ("sqlite:///missing.db", "from: no file missing.db"),
         ("/missing", "from: /missing is not a folder"),
         ("postgresql://user:secret@127.0.0.1:1/db", "the source cannot be read"),
+        ("mysql://user:p@secret@127.0.0.1:1/db", "from: write @ as %40"),
+        ("postgresql://user:p@secret@127.0.0.1:1/db", "the source cannot be read: 127.0.0.1:1"),
+        ("postgresql:/user:secret@127.0.0.1/db", "from: neither a folder nor a URL"),
+        ("mysql://user:secret@127.0.0.1:1/db?no_option=1", "from: the URL has an invalid option"),
     ],
 )
 @in_loop
@@ -464,6 +470,7 @@ async def test_source_that_cannot_be_opened_is_refused_without_its_password(sour
             await run(shoal, source)
     assert message in str(raised.value)
     assert "secret" not in str(raised.value)
+    assert raised.value.__cause__ is None
 
 
 def _with_all_fields() -> str:

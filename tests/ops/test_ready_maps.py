@@ -218,7 +218,7 @@ async def test_mastodon_map_imports_local_posts_with_photos_replies_and_favorite
     Image.new("RGB", (40, 30), "teal").save(folder / "a.png")
     url, rows = await postgres.database(request.node), mastodon_rows()
     create(
-        url.replace("postgresql:", "postgresql+psycopg:"),
+        url.replace("postgresql:", "postgresql+pg8000:"),
         {name: (columns, rows[name]) for name, columns in MASTODON.items()},
     )
     async with Shoal.open(f"sqlite:///{tmp_path}/new.db") as shoal:
@@ -324,7 +324,7 @@ async def test_pixelfed_map_imports_albums_in_order_with_replies_and_likes(
     url = await postgres.database(request.node) if engine == "postgresql" else mariadb.database()
     order, rows = ('"order"' if engine == "postgresql" else "`order`"), pixelfed_rows()
     tables = {name: (columns.replace("{order}", order), rows[name]) for name, columns in PIXELFED.items()}
-    create(url.replace("postgresql:", "postgresql+psycopg:").replace("mysql:", "mysql+pymysql:"), tables)
+    create(url.replace("postgresql:", "postgresql+pg8000:").replace("mysql:", "mysql+pymysql:"), tables)
     async with Shoal.open(f"sqlite:///{tmp_path}/new.db") as shoal:
         report = await imported(shoal, "pixelfed", url, tmp_path / "app")
         expected = {

@@ -102,6 +102,7 @@ NOT_TEXT = {
     "EmailToken": {"address"},
     "ImportProgress": {"positions"},
     "PostKind": {"building", "image", "index", "link", "name", "pairs", "schema", "title"},  # written by admins
+    "NamedFeed": {"declaration", "name", "title"},  # only in the API
     "StoredRules": {"rules"},  # written by admins; see test_moderation_rules.py
     "BulkAction": {"query", "verb", "actor_name"},
     "Webhook": {

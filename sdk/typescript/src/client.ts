@@ -158,7 +158,10 @@ export function createShoal(options: ShoalOptions): Shoal {
     headers,
     fetch: (path, init = {}) =>
       limited(init.timeout ?? usual, init.signal, async (signal) => {
-        const all = { ...Object.fromEntries(new Headers(init.headers)), ...(await headers()) };
+        // A path without a slash could change the host, to which the token is sent.
+        if (!path.startsWith("/")) throw new Error(`A path begins with a slash: ${path}`);
+        const all = new Headers(init.headers);
+        for (const [name, value] of Object.entries(await headers())) all.set(name, value);
         const response = await send(new Request(url + path, { ...init, headers: all, signal: signal ?? null }));
         if (!response.ok) throw new ShoalError(response, await response.json().catch(() => undefined));
         return response;

@@ -94,7 +94,8 @@ export function exchangedTokens(
   return async () => {
     if (!current || Date.now() >= until) {
       until = Number.POSITIVE_INFINITY;
-      const started = options.subjectToken().then((subjectToken) => exchangeToken(anonymous, { ...options, subjectToken }));
+      // The exchange starts in a function, so that an error that `subjectToken` throws before its promise is handled too.
+      const started = (async () => exchangeToken(anonymous, { ...options, subjectToken: await options.subjectToken() }))();
       current = started;
       try {
         const { expires_in } = await started;

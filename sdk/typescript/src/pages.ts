@@ -1,6 +1,6 @@
 import type { CallOptions, Data, DemandingPath, Init, PathOf, Shoal } from "./client.js";
 
-/** Parameters that select another page, such as `max_id`. */
+/** Parameters that select another page, such as `max_id`, or the `cursor` of a ranked feed. */
 export type Cursor = Readonly<Record<string, string>>;
 
 /** A page of a list. */
@@ -44,7 +44,7 @@ export async function page<P extends PathOf<"get">>(
   return { data, next: links["next"], previous: links["prev"] };
 }
 
-/** Iterate over the pages of a list, until its end or an empty page. */
+/** Iterate over the pages of a list that have items, until its end. A page of a feed with few posts may be empty. */
 export async function* pages<P extends PathOf<"get">>(
   shoal: Shoal,
   path: P,
@@ -54,9 +54,9 @@ export async function* pages<P extends PathOf<"get">>(
   let cursor = first.cursor;
   do {
     const found: Page<Data<"get", P>> = await page(shoal, path, ...([{ ...first, cursor }] as unknown as PageArgument<P>));
-    if ((found.data as unknown as { length?: number }).length === 0) return;
-    yield found.data;
-    cursor = first.direction === "newer" ? found.previous : found.next;
+    const isEmpty = (found.data as unknown as { length?: number }).length === 0;
+    if (!isEmpty) yield found.data;
+    cursor = first.direction !== "newer" ? found.next : isEmpty ? undefined : found.previous;
   } while (cursor);
 }
 
@@ -69,7 +69,7 @@ export async function* items<P extends ListPath>(
   for await (const found of pages(shoal, path, ...init)) yield* found as never[];
 }
 
-const POSITIONS = ["max_id", "min_id", "since_id", "offset"];
+const POSITIONS = ["max_id", "min_id", "since_id", "offset", "cursor"];
 
 /**
  * Return the cursors of a `Link` header by relation. They keep only the parameters of position, so that a proxy that changes the
@@ -79,7 +79,9 @@ export function linksOf(header: string): Partial<Record<string, Cursor>> {
   const found: Record<string, Cursor> = {};
   for (const [, address, relation] of header.matchAll(/<([^>]*)>\s*;\s*rel="?(\w+)"?/g)) {
     const query = new URL(address ?? "", "http://localhost").searchParams;
-    found[relation ?? ""] = Object.fromEntries([...query].filter(([name]) => POSITIONS.includes(name)));
+    const cursor = Object.fromEntries([...query].filter(([name]) => POSITIONS.includes(name)));
+    // Without a position, the link would lead to the first page again.
+    if (Object.keys(cursor).length > 0) found[relation ?? ""] = cursor;
   }
   return found;
 }

@@ -59,7 +59,8 @@ export async function* stream(
     try {
       if (id) query.set("last_event_id", id);
       for await (const message of messages(shoal, `${path}?${query}`, options)) {
-        failures = -1;
+        // Only an event is a success: a server that accepts connections and ends them at once gets fewer and fewer.
+        if (message.event) failures = -1;
         id = message.id || id;
         // The first message is the position of the stream.
         if (!connected) options.onConnect?.();

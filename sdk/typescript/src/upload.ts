@@ -75,6 +75,7 @@ type Transfer = (
 /** Browsers report the progress of uploads only for this interface. */
 const byXmlHttpRequest: Transfer = async (shoal, form, size, told, timeout, signal) => {
   const headers = await shoal.headers();
+  signal?.throwIfAborted();
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     const abort = () => request.abort();

@@ -99,6 +99,47 @@ describe("calls", () => {
   });
 });
 
+/** A client whose responses have this `Link` header; it counts the requests. */
+function linked(link: string): { shoal: Shoal; requests: Request[] } {
+  const requests: Request[] = [];
+  const fetch = async (request: Request) => {
+    requests.push(request);
+    const last = new URL(request.url).searchParams.get("cursor") === "b";
+    return Response.json([{ id: String(requests.length) }], { headers: last ? {} : { Link: link } });
+  };
+  return { shoal: createShoal({ url, token: "secret", fetch }), requests };
+}
+
+describe("positions", () => {
+  test("a ranked list is read page by page with the cursor of its Link header", async () => {
+    const { shoal, requests } = linked(`<${url}/api/shoal/v1/timelines/for_you?limit=1&cursor=b>; rel="next"`);
+    const found = [];
+    for await (const { id } of items(shoal, "/api/shoal/v1/timelines/for_you", { params: { query: { limit: 1 } } })) {
+      found.push(id);
+      if (found.length > 5) break;
+    }
+    expect(found).toEqual(["1", "2"]);
+    expect(requests[1]?.url).toContain("limit=1&cursor=b");
+  });
+
+  test("a link without a position ends the list", async () => {
+    const { shoal, requests } = linked(`<${url}/api/v1/timelines/public?page=2>; rel="next"`);
+    for await (const _ of pages(shoal, "/api/v1/timelines/public")) if (requests.length > 5) break;
+    expect(requests).toHaveLength(1);
+  });
+});
+
+describe("tokens", () => {
+  test("a token is sent to the host of the client only", async () => {
+    const { shoal, requests } = linked("");
+    await expect(shoal.fetch("@evil.example/")).rejects.toThrow("begins with a slash");
+    await expect(shoal.fetch(".evil.example/")).rejects.toThrow("begins with a slash");
+    expect(requests).toHaveLength(0);
+    await shoal.fetch("/x", { headers: { authorization: "Bearer other" } });
+    expect(requests[0]?.headers.get("Authorization")).toBe("Bearer secret");
+  });
+});
+
 describe("errors", () => {
   test("an error response has its status, message, details and rate limit", async () => {
     const ann = await join("ann");
@@ -182,6 +223,30 @@ describe("pages", () => {
       if (names.length === 2) break;
     }
     expect(new Set(names).size).toBe(2);
+  });
+
+  test("pages of a ranked feed neither repeat nor skip posts", async () => {
+    const ann = await join("ann");
+    const ids = await published(ann, ["1 #ranked", "2 #ranked", "3 #ranked", "4 #ranked", "5 #ranked"]);
+    const { id } = await ann.post("/api/shoal/v1/feeds", {
+      body: {
+        title: "Ranked",
+        declaration: {
+          sources: [{ from: "tag", tag: "ranked" }],
+          parameters: { weight: { type: "number", default: 1, minimum: 0, maximum: 9 } },
+          order: { by: "expression", expression: "$weight * likes - age_hours" },
+        },
+      },
+    });
+    const sizes: number[] = [];
+    const found: string[] = [];
+    const init = { params: { path: { id }, query: { limit: 2, parameters: { weight: "2" } } } };
+    for await (const statuses of pages(ann, "/api/shoal/v1/feeds/{id}", init)) {
+      sizes.push(statuses.length);
+      found.push(...statuses.map((status) => status.id));
+    }
+    expect(sizes).toEqual([2, 2, 1]);
+    expect(found.toSorted()).toEqual(ids.toSorted());
   });
 
   test("cursors keep only positions of the Link header", () => {

@@ -31,6 +31,23 @@ describe("token exchange", () => {
     await shoal.get("/api/v1/preferences");
     expect(calls).toBe(2);
   });
+
+  test("an error that the product throws at once is repeated too, also when an earlier token has expired", async () => {
+    let calls = 0;
+    const source = exchangedTokens(
+      createShoal({ url, fetch: async () => Response.json({ access_token: `token ${calls}`, expires_in: 0 }) }),
+      {
+        ...app,
+        subjectToken: () => {
+          if (++calls === 2) throw new Error("offline");
+          return Promise.resolve("JWT");
+        },
+      },
+    );
+    expect(await source()).toBe("token 1");
+    await expect(source()).rejects.toThrow("offline");
+    expect(await source()).toBe("token 3");
+  });
 });
 
 describe("log-in", () => {

@@ -104,6 +104,19 @@ describe("streams", () => {
     expect((await next).done).toBe(true);
   });
 
+  test("a server that ends connections at once is called less and less often", async () => {
+    const control = new AbortController();
+    const times: number[] = [];
+    const fetch = async () => {
+      times.push(performance.now());
+      if (times.length === 4) control.abort();
+      return new Response("id: p0\n");
+    };
+    for await (const _ of stream(createShoal({ url, fetch }), "user", { signal: control.signal })) void _;
+    // The first wait is at least a quarter of a second, and each is twice as long as the one before.
+    expect(times[3]! - times[2]!).toBeGreaterThan(900);
+  });
+
   test("a refused token ends the stream with an error", async () => {
     const events = stream(createShoal({ url, token: "wrong" }), "user");
     await expect(events.next()).rejects.toMatchObject({ name: "ShoalError", status: 401 });

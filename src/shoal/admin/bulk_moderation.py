@@ -66,7 +66,7 @@ async def shown(graph: Reader, action: BulkAction, before: int = MAX_TIME) -> Bu
             author_id=post.author_id,
             author_name=members[post.author_id].name if post.author_id in members else "",
             created_at=post.created_at,
-            text=plain_excerpt(" ".join(f"{post.spoiler} {post.text}".split()), _EXCERPT),
+            text=plain_excerpt(" ".join(f"{post.spoiler} {post.shown_text}".split()), _EXCERPT),
         )
         for post in posts
     ]

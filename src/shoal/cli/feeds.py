@@ -50,9 +50,11 @@ def change(settings: Settings, /, name: str, file: BinaryIO | None, title: str |
 
 
 def _text_of(file: BinaryIO) -> str:
+    data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise click.ClickException(f"the declaration has more than {MAX_BYTES} bytes")
     try:
-        # A longer text is refused by its length.
-        return file.read(MAX_BYTES + 1).decode()
+        return data.decode()
     except UnicodeDecodeError:
         raise click.ClickException("the declaration is not valid UTF-8") from None
 

@@ -30,7 +30,11 @@ def declare(settings: Settings, /, file: Path) -> None:
     A change is refused unless all data that is valid now stays valid.
     """
     with file.open("rb") as content:
-        draft = parse_file(content.read(MAX_FILE_BYTES + 1), toml=file.suffix == ".toml")
+        declaration = content.read(MAX_FILE_BYTES + 1)
+    try:
+        draft = parse_file(declaration, toml=file.suffix == ".toml")
+    except InvalidInput as error:
+        raise InvalidInput(f"{file}: {error}") from error
     found = perform(settings, DeclareKind(draft))
     click.echo(f"{found.name}: version {found.schema_version}")
 

@@ -7,12 +7,13 @@ from msgspec.structs import replace
 from shoal.commands.audit import note
 from shoal.commands.context import Claim, Writes, add_node, serialized
 from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
-from shoal.core.errors import NotFound, Taken, Unfit
+from shoal.core.errors import InvalidInput, NotFound, Taken, Unfit
 from shoal.core.feeds.declarations import (
     MAX_FEEDS_OF_MEMBER,
     MAX_FEEDS_OF_SERVER,
     FeedDeclaration,
     NamedFeed,
+    OfFeed,
     OnList,
     check_cost,
     checked_name,
@@ -39,7 +40,7 @@ async def create_for_server(writes: Writes, name: str, declaration: object, *, t
     """
     name = checked_name(name)
     title = checked_title(title or name)
-    declared = await _checked_for_server(writes.graph, declaration)
+    declared = await checked_for(writes.graph, 0, declaration)
     # Concurrent additions may exceed the limit slightly, which is harmless.
     if await count_of(writes.graph, EVERYBODY, OWNS_FEED) >= MAX_FEEDS_OF_SERVER:
         raise Unfit(f"there are {MAX_FEEDS_OF_SERVER} feeds of the server already, which is the maximum")
@@ -62,7 +63,8 @@ async def update_for_server(
     writes: Writes, name: str, *, title: str | None = None, declaration: object = None
 ) -> NamedFeed:
     """Change the given values of a feed of the server. Raises `NotFound`, and the errors of `create_for_server`."""
-    declared = None if declaration is None else await _checked_for_server(writes.graph, declaration, name)
+    feed_id = (await _of_server(writes.graph, name)).id
+    declared = None if declaration is None else await checked_for(writes.graph, 0, declaration, feed_id=feed_id)
     checked = None if title is None else checked_title(title)
 
     def change(feed: NamedFeed) -> NamedFeed:
@@ -96,11 +98,11 @@ async def create(
 ) -> NamedFeed:
     """Create a feed of a member. `origin_id` is the feed of which it is a copy.
 
-    Raises `InvalidInput` for an invalid value, `NotFound` for a list of another member or a feed that the member may not read, and
+    Raises `InvalidInput` for an invalid value, for a list of another member and for a feed that the member may not read, and
     `Unfit` if the feed is too expensive, if it is shared with a list, and if the member has 50 feeds.
     """
     title, shard = checked_title(title), shard_of(member_id)
-    declared = await _checked(writes.graph, member_id, declaration, shared=shared)
+    declared = await checked_for(writes.graph, member_id, declaration, shared=shared)
 
     async def attempt(claim: Claim) -> NamedFeed:
         if await count_of(writes.graph, member_id, OWNS_FEED) >= MAX_FEEDS_OF_MEMBER:
@@ -134,19 +136,20 @@ async def update(
     before = await _own(writes.graph, member_id, reference)
     will_share = before.shared if shared is None else shared
     checked = None if title is None else checked_title(title)
-    declared = await _checked(
-        writes.graph,
-        member_id,
-        before.declaration if declaration is None else declaration,
-        shared=will_share,
-        feed_id=before.id,
-    )
+    declared = None
+    # A new title or the end of sharing must not fail because a list or feed in the declaration was deleted.
+    if declaration is not None or (will_share and not before.shared):
+        given = before.declaration if declaration is None else declaration
+        declared = await checked_for(writes.graph, member_id, given, shared=will_share, feed_id=before.id)
 
     def change(feed: NamedFeed) -> NamedFeed:
-        kept = feed.declaration if declaration is None else declared
-        return replace(
+        kept = feed.declaration if declaration is None or declared is None else declared
+        changed = replace(
             feed, title=checked or feed.title, declaration=kept, shared=feed.shared if shared is None else shared
         )
+        # A concurrent change may have added the list, or shared the feed.
+        _check_shareable(kept, shared=changed.shared)
+        return changed
 
     return await change_object(writes.graph, lambda: _own(writes.graph, member_id, reference), change)
 
@@ -223,11 +226,52 @@ def reference_in(text: str) -> str:
     return rest.partition("/")[0] if found else text
 
 
-async def checked_for(graph: Reader, owner_id: int, declaration: object) -> FeedDeclaration:
-    """Return a declaration that the owner (0: the server) could save. Raises the errors of `create` or `create_for_server`."""
-    if not owner_id:
-        return await _checked_for_server(graph, declaration)
-    return await _checked(graph, owner_id, declaration, shared=False)
+async def checked_for(
+    graph: Reader, owner_id: int, declaration: object, *, shared: bool = False, feed_id: int = 0
+) -> FeedDeclaration:
+    """Return a declaration that the owner (0: the server) could save. `feed_id` is the feed that it changes, if any.
+
+    Raises the errors of `create` or `create_for_server`.
+    """
+    declared = declaration_of(declaration)
+    if not owner_id and declared.has_lists:
+        raise Unfit("sources: a feed of the server cannot contain the list of a member", field="sources")
+    _check_shareable(declared, shared=shared)
+    contained: dict[str, FeedDeclaration] = {}
+    for source in declared.sources:
+        if isinstance(source, OnList):
+            await _check_list(graph, owner_id, source.list)
+        elif isinstance(source, OfFeed):
+            feed = await _contained(graph, owner_id, source.feed, feed_id)
+            if shared and not feed.readable:
+                raise Unfit(f"shared: the feed {source.feed!r}, which it contains, is not shared", field="shared")
+            contained[source.feed] = feed.declaration
+    try:
+        await check_kinds(graph, declared)
+    except NotFound as error:
+        raise InvalidInput(f"declaration: {error}", field="declaration") from None
+    check_cost(cost_of(declared, contained))
+    return declared
+
+
+async def _check_list(graph: Reader, owner_id: int, list_id: str) -> None:
+    try:
+        await own_object(graph, MemberList, owner_id, int(list_id))
+    except NotFound:
+        raise InvalidInput(f"sources: expected the id of one of your lists (got {list_id})", field="sources") from None
+
+
+async def _contained(graph: Reader, owner_id: int, reference: str, feed_id: int) -> NamedFeed:
+    """Return a feed that a feed of the owner may contain."""
+    try:
+        feed = await (readable_feed(graph, owner_id, reference) if owner_id else _of_server(graph, reference))
+    except NotFound as error:
+        raise InvalidInput(f"sources: {error}", field="sources") from None
+    if feed.id == feed_id:
+        raise Unfit("sources: a feed cannot contain itself", field="sources")
+    if feed.declaration.feeds:
+        raise Unfit(f"sources: the feed {reference!r} contains feeds itself", field="sources")
+    return feed
 
 
 async def _own(graph: Reader, member_id: int, reference: str) -> NamedFeed:
@@ -237,29 +281,11 @@ async def _own(graph: Reader, member_id: int, reference: str) -> NamedFeed:
     return feed
 
 
-async def _checked(
-    graph: Reader, member_id: int, declaration: object, *, shared: bool, feed_id: int = 0
-) -> FeedDeclaration:
-    """Return the declaration of a member's feed. `feed_id` is the feed that it changes."""
-    declared = declaration_of(declaration)
+def _check_shareable(declared: FeedDeclaration, *, shared: bool) -> None:
     if shared and declared.has_lists:
         raise Unfit(
             "shared: a feed with a list cannot be shared, because it would tell who is on the list", field="shared"
         )
-    for source in declared.sources:
-        if isinstance(source, OnList):
-            await own_object(graph, MemberList, member_id, int(source.list))
-    contained: dict[str, FeedDeclaration] = {}
-    for reference in declared.feeds:
-        feed = await readable_feed(graph, member_id, reference)
-        if feed.id == feed_id or feed.declaration.feeds:
-            raise Unfit(f"sources: the feed {reference!r} contains feeds itself", field="sources")
-        if shared and not feed.readable:
-            raise Unfit(f"shared: the feed {reference!r}, which it contains, is not shared", field="shared")
-        contained[reference] = feed.declaration
-    await check_kinds(graph, declared)
-    check_cost(cost_of(declared, contained))
-    return declared
 
 
 async def _of_server(graph: Reader, name: str) -> NamedFeed:
@@ -267,22 +293,6 @@ async def _of_server(graph: Reader, name: str) -> NamedFeed:
     if feed.owner_id:
         raise NotFound(f"there is no feed {name[:60]!r}")
     return feed
-
-
-async def _checked_for_server(graph: Reader, declaration: object, name: str = "") -> FeedDeclaration:
-    """Return the declaration of a feed of the server. `name` is the name of the feed that it changes."""
-    declared = declaration_of(declaration)
-    if declared.has_lists:
-        raise Unfit("sources: a feed of the server cannot contain the list of a member", field="sources")
-    contained: dict[str, FeedDeclaration] = {}
-    for reference in declared.feeds:
-        feed = await _of_server(graph, reference)
-        if feed.name == name or feed.declaration.feeds:
-            raise Unfit(f"sources: the feed {reference!r} contains feeds itself", field="sources")
-        contained[reference] = feed.declaration
-    await check_kinds(graph, declared)
-    check_cost(cost_of(declared, contained))
-    return declared
 
 
 def _target(feed: NamedFeed) -> AuditTarget:

@@ -346,9 +346,9 @@ async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
     content = _content(writes, draft)
     place = content["place"]
     _poll(writes, draft)
+    author, _ = await _access(writes, author_id, draft)
     if draft.kind:
         await kinds.values_of(writes, draft.kind, content["json"])
-    author, _ = await _access(writes, author_id, draft)
     await _mentions(writes, draft)
     await check_attachable(writes, author_id, draft.media)
     return msgspec.structs.replace(draft, place=stored_place(place, author.place_precision), **_terms(draft, author))

@@ -23,6 +23,7 @@ from shoal.core.moderation_rules import (
     PictureMatch,
     checked_domains,
     checked_words,
+    texts_in,
 )
 from shoal.core.text import check_tag, parse
 
@@ -132,7 +133,7 @@ class BulkMatcher:
             and (not query.tag or query.tag in post.tags)
             and query.since <= post.created_at
             and (not query.until or post.created_at < query.until)
-            and (not query.words or bool(self._phrases.owners(f"{post.spoiler}\n{post.text}")))
+            and (not query.words or bool(self._phrases.owners(f"{post.spoiler}\n{_text(post)}")))
             and (not query.domains or bool(self._domains.owners(_links(post))))
         )
 
@@ -140,5 +141,10 @@ class BulkMatcher:
         return not self.query.media_id or any(self._pictures.has(each, self.query.likeness) for each in blurhashes)
 
 
+def _text(post: Post) -> str:
+    """Return the text of a post and those of its data: apps may show them."""
+    return f"{post.text}\n{texts_in(post.json)}" if post.json else post.text
+
+
 def _links(post: Post) -> list[str]:
-    return [span.value for span in parse(post.text) if span.kind == "link"]
+    return [span.value for span in parse(_text(post)) if span.kind == "link"]

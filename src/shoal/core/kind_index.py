@@ -15,7 +15,9 @@ The lists contain every post that matches, and some that do not. Readers compare
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import product
 from typing import Literal, NamedTuple, get_args
@@ -90,15 +92,22 @@ def indexed_value(type_: IndexType, raw: object) -> Value | None:
         case "time", str():
             return moment_of(raw)
         case "geo", {"latitude": int() | float() as latitude, "longitude": int() | float() as longitude}:
-            is_valid = abs(latitude) <= 90 and abs(longitude) <= 180
+            is_valid = abs(latitude) <= 90 and abs(longitude) <= 180 and bool not in (type(latitude), type(longitude))
             return Place(float(latitude), float(longitude)) if is_valid else None
     return None
 
 
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?", re.ASCII)
+_LEAP_SECOND = re.compile(r":60(?:\.\d+)?(?=Z|[+-]|$)")
+
+
 def moment_of(text: str) -> int | None:
     """Return a date, or a date with a time (RFC 3339), in Unix milliseconds; None for another text. The default zone is UTC."""
+    text = text.upper()
+    if not _MOMENT.fullmatch(text):
+        return None
     try:
-        at = datetime.fromisoformat(text)
+        at = datetime.fromisoformat(_LEAP_SECOND.sub(":59.999", text))
     except ValueError:
         return None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000)
@@ -272,7 +281,7 @@ def selection_of(path: str, type_: IndexType, given: object) -> Selection:
             given = (low or None, high or None)
         if isinstance(given, tuple):
             if len(given) != 2:
-                raise _refused(path, "a range has two ends", given)
+                raise _refused(path, "must be a range with two ends", given)
             return Range(*(None if each is None else _number(path, type_, each) for each in given))
     several = list(given) if isinstance(given, list | set | frozenset) else [given]
     if not 1 <= len(several) <= MAX_VALUES:
@@ -300,12 +309,11 @@ def _number(path: str, type_: IndexType, given: object) -> float:
     if type_ == "time" and isinstance(given, str) and (moment := moment_of(given)) is not None:
         return moment
     if type_ == "number" and isinstance(given, int | float | str) and not isinstance(given, bool):
-        try:
-            number = float(given) if isinstance(given, str) else given
-        except ValueError:
-            number = math.nan
-        if math.isfinite(number):
-            return number
+        # Texts are read like the data of posts: integers of any size are exact, and there is no "nan".
+        with suppress(msgspec.DecodeError):
+            number = msgspec.json.decode(given, type=int | float) if isinstance(given, str) else given
+            if isinstance(number, int) or math.isfinite(number):
+                return number
     raise _refused(path, "must be a number" if type_ == "number" else "must be a date or time (RFC 3339)", given)
 
 
@@ -316,7 +324,10 @@ def _disk(path: str, given: object) -> Disk:
         parts = []
     if len(parts) not in (2, 3):
         raise _refused(path, "must be latitude,longitude,radius_km", given)
-    return disk(parts[0], parts[1], parts[2] if len(parts) == 3 else DEFAULT_RADIUS_KM)
+    try:
+        return disk(parts[0], parts[1], parts[2] if len(parts) == 3 else DEFAULT_RADIUS_KM)
+    except InvalidInput as error:
+        raise InvalidInput(f"filter: {path}: {error}", field="filter") from None
 
 
 def _refused(path: str, words: str, given: object) -> InvalidInput:

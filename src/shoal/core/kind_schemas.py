@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import msgspec
 
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, Unfit
 
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_NODES = 2_000
 """Maximum subschemas of a schema, counting a referenced one at each reference."""
 MAX_DEPTH = 32
+MAX_STEPS = 50_000
+"""Maximum steps of a comparison of two schemas: about half a second."""
 _PATTERN_BYTES = 1 << 18
 """Maximum memory of a compiled pattern."""
 _SHOWN = 60
@@ -34,7 +38,15 @@ _SINGLE = (
     *("not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames"),
     *("unevaluatedItems", "unevaluatedProperties"),
 )
-_REFUSED = ("$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "$recursiveAnchor", "$vocabulary")
+_REFUSED = {
+    **dict.fromkeys(
+        ("$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "$recursiveAnchor", "$vocabulary"),
+        "use $defs and $ref",
+    ),
+    # The validator applies this keyword of former versions of JSON Schema, too.
+    "dependencies": "use dependentRequired and dependentSchemas",
+}
+"""Keywords that are refused, each with what to use instead."""
 _ANNOTATIONS = frozenset(
     (
         *("$schema", "$comment", "$defs", "title", "description", "default", "examples", "deprecated", "readOnly"),
@@ -182,7 +194,7 @@ class _Expansion:
         if isinstance(schema, bool):
             return schema
         if refused := next((keyword for keyword in _REFUSED if keyword in schema), None):
-            raise _invalid(f"{part}.{refused}", "is not supported; use $defs and $ref")
+            raise _invalid(f"{part}.{refused}", f"is not supported; {_REFUSED[refused]}")
         found: dict[str, Any] = {}
         for keyword, value in schema.items():
             inner = f"{part}.{keyword}"
@@ -235,18 +247,33 @@ _GROUPS = (
 """Keywords that must stay as they are, or be removed together. The first of a group is the one without which it has no effect."""
 
 
+_STEPS: ContextVar[Iterator[int]] = ContextVar("shoal_schema_steps")
+"""Counts the steps of the current comparison. Nested branches multiply them."""
+
+
 def incompatibilities(old: str, new: str) -> list[str]:
-    """Return why data that is valid under `old` may be invalid under `new`, each reason with its path; empty if it is valid."""
+    """Return why data that is valid under `old` may be invalid under `new`, each reason with its path; empty if it is valid.
+
+    Raises `Unfit` for schemas whose comparison takes more than `MAX_STEPS` steps.
+    """
+    _STEPS.set(count())
     return list(_narrowed(expanded(old), expanded(new), "data"))
 
 
 def _narrowed(old: Schema, new: Schema, path: str) -> Iterator[str]:
-    if new is True or new == {} or old is False or old == new:
+    if next(_STEPS.get()) >= MAX_STEPS:
+        raise Unfit("schema: has too many nested branches (allOf, anyOf) to be compared; declare another kind")
+    if new is True or new == {} or old is False or _equal(old, new):
         return
     if new is False:
         yield f"{path}: is no longer allowed"
         return
     yield from _narrowed_object(old if isinstance(old, dict) else {}, new, path)
+
+
+def _equal(one: object, other: object) -> bool:
+    """Return whether two JSON values are equal. In Python, `1 == True`."""
+    return one == other and msgspec.json.encode(one, order="sorted") == msgspec.json.encode(other, order="sorted")
 
 
 def _narrowed_object(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[str]:
@@ -344,7 +371,7 @@ def _narrowed_objects(old: Mapping[str, Any], new: Mapping[str, Any], path: str)
     if "propertyNames" in new:
         yield from _narrowed(old.get("propertyNames", True), new["propertyNames"], f"{path} (property names)")
     patterns = old.get("patternProperties")
-    if patterns != new.get("patternProperties"):
+    if not _equal(patterns, new.get("patternProperties")):
         yield f"{path}: patternProperties was changed"
         return
     had, has = old.get("properties", {}), new.get("properties", {})
@@ -372,7 +399,7 @@ def _narrowed_arrays(old: Mapping[str, Any], new: Mapping[str, Any], path: str) 
 
 def _narrowed_branches(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[str]:
     for group in _GROUPS:
-        if group[0] in new and any(old.get(name) != new.get(name) for name in group):
+        if group[0] in new and not all(_equal(old.get(name), new.get(name)) for name in group):
             yield f"{path}: {group[0]} was {'changed' if group[0] in old else 'added'}"
     for branch in new.get("allOf", ()):
         if not any(_covers(former, branch) for former in (*old.get("allOf", ()), old)):

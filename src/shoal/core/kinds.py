@@ -28,6 +28,7 @@ from shoal.core.kind_index import (
 )
 from shoal.core.kind_schemas import check_data, checked_schema, expanded, incompatibilities
 from shoal.core.model import Node, Post, Presentation, Visibility
+from shoal.core.text import as_text, is_blank, parse, plain_excerpt
 
 MAX_KINDS = 100
 MAX_NAME = 32
@@ -38,7 +39,6 @@ MAX_TITLE = 200
 MAX_URL = 2_000
 
 _NAME = re.compile(r"[a-z0-9_]{1,32}")
-_URL = re.compile(r"https?://[^\s<>\"]+")
 _AND = " and "
 _JSON_TYPES: Mapping[IndexType, Sequence[str]] = {
     "string": ("string",),
@@ -121,7 +121,8 @@ class PostKind(Node, frozen=True, tag="kind", kw_only=True):
         names = selected_names(self.name, filters, self.pairs)
         paths = {each.path for each in filters}
         for name in self.building:
-            if set(name.split(_AND)) == paths:
+            # A path may contain " and ".
+            if paths == {name} or paths == set(name.split(_AND)):
                 raise Unfit(f"filter: the index of {name} is being built; try again later")
         return names
 
@@ -132,16 +133,20 @@ class PostKind(Node, frozen=True, tag="kind", kw_only=True):
     def presented(self, data: object) -> Presentation | None:
         """Return what clients without support for the kind show of this data; None for nothing."""
         title, image, link = (value_at(data, path) for path in (self.title, self.image, self.link))
-        shown = Presentation(
-            title=" ".join(title.split())[:MAX_TITLE] if isinstance(title, str) else "",
-            image=_url(image),
-            link=_url(link),
-        )
+        shown = Presentation(title=_title(title), image=_url(image), link=_url(link))
         return shown if shown != Presentation() else None
 
 
+def _title(value: object) -> str:
+    text = " ".join(as_text(value).split()) if isinstance(value, str) else ""
+    return "" if is_blank(text) else plain_excerpt(text, MAX_TITLE)
+
+
 def _url(value: object) -> str:
-    return value if isinstance(value, str) and len(value) <= MAX_URL and _URL.fullmatch(value) else ""
+    """Return a value that is a link, as in the text of a post; "" for other values."""
+    if not isinstance(value, str) or len(value) > MAX_URL:
+        return ""
+    return value if [(span.kind, span.value) for span in parse(value)] == [("link", value)] else ""
 
 
 class KindDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -233,6 +238,9 @@ def changed(kind: PostKind, draft: KindDraft) -> PostKind:
     new = replace(
         draft.checked(kind.id), version=kind.version, schema_version=kind.schema_version, building=kind.building
     )
+    if dict(new.index) == dict(kind.index):
+        # Another order is no change.
+        new = replace(new, index=kind.index)
     if new == kind:
         return kind
     had, has = dict(kind.index), dict(new.index)
@@ -264,7 +272,7 @@ def value_at(data: object, path: str) -> Any:
 def parse_file(content: bytes, *, toml: bool) -> KindDraft:
     """Parse the declaration of a kind in TOML or JSON. Raises `InvalidInput`."""
     if len(content) > MAX_FILE_BYTES:
-        raise InvalidInput(f"at most {MAX_FILE_BYTES} bytes (got {len(content)})")
+        raise InvalidInput(f"a declaration has at most {MAX_FILE_BYTES} bytes")
     try:
         value = tomllib.loads(content.decode()) if toml else msgspec.json.decode(content)
         return msgspec.convert(value, KindDraft)

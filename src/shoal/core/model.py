@@ -307,6 +307,8 @@ class ImportPosition(msgspec.Struct, frozen=True):
 
     values: tuple[tuple[str, str], ...]
     finished: bool = False
+    retry: tuple[tuple[str, str], ...] = ()
+    """The watermark at which the next import begins instead, if a row at it was rejected because of a missing reference."""
 
 
 class ImportProgress(Node, frozen=True, tag="import_progress"):

@@ -407,12 +407,17 @@ class CompiledRules:
         ]
 
 
+def texts_in(json: str) -> str:
+    """Return the strings in a JSON text, including the names of properties, one on each line."""
+    # Find the strings without decoding the whole, which may be deeply nested.
+    return "\n".join(msgspec.json.decode(each, type=str) for each in _JSON_STRING.findall(json))
+
+
 def _with_data(candidate: Candidate) -> Candidate:
     """Return a candidate whose texts and links include those of its data: apps may show them."""
     if not candidate.data:
         return candidate
-    # Find the strings without decoding the whole, which may be deeply nested.
-    text = "\n".join(msgspec.json.decode(each, type=str) for each in _JSON_STRING.findall(candidate.data))
+    text = texts_in(candidate.data)
     links = [span.value for span in parse(text) if span.kind == "link"]
     return replace(candidate, text=f"{candidate.text}\n{text}", links=tuple(dict.fromkeys((*candidate.links, *links))))
 

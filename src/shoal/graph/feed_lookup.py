@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from shoal.core.feeds.declarations import (
     Filters,
     NamedFeed,
     OfKind,
+    affordable,
 )
 from shoal.core.ids import MAX_ID
 from shoal.core.kind_index import Filter
@@ -34,6 +36,13 @@ async def feed_called(graph: Reader, reference: str) -> NamedFeed:
     if feed is None:
         raise NotFound(f"there is no feed {reference[:60]!r}")
     return feed
+
+
+async def _called_or_none(graph: Reader, reference: str) -> NamedFeed | None:
+    try:
+        return await feed_called(graph, reference)
+    except NotFound:
+        return None
 
 
 async def readable_feed(graph: Reader, viewer: int | None, reference: str) -> NamedFeed:
@@ -64,14 +73,15 @@ async def _readable(graph: Reader, viewer: int | None, feeds: Sequence[NamedFeed
 async def contained_feeds(
     graph: Reader, viewer: int | None, declared: FeedDeclaration
 ) -> Mapping[str, FeedDeclaration]:
-    """Return the declarations of the feeds in a feed, by their references, without feeds that the viewer may not read."""
-    found: dict[str, FeedDeclaration] = {}
-    for reference in declared.feeds:
-        try:
-            found[reference] = (await readable_feed(graph, viewer, reference)).declaration
-        except NotFound:
-            continue
-    return found
+    """Return the declarations of the feeds in a feed, by their references.
+
+    Feeds that the viewer may not read are left out, and those that have become too expensive since they were included.
+    """
+    called = await asyncio.gather(*[_called_or_none(graph, reference) for reference in declared.feeds])
+    feeds = {reference: feed for reference, feed in zip(declared.feeds, called, strict=True) if feed is not None}
+    readable = {feed.id for feed in await _readable(graph, viewer, list(feeds.values()))}
+    found = {reference: feed.declaration for reference, feed in feeds.items() if feed.id in readable}
+    return affordable(declared, found)
 
 
 class KindSelection(NamedTuple):

@@ -239,7 +239,7 @@ def _collect_choices(info: inspect.Type, path: str, found: dict[str, tuple[str, 
     if isinstance(info, inspect.EnumType):
         found[_without_indexes(path)] = tuple(str(member.value) for member in info.cls)
     elif isinstance(info, inspect.LiteralType):
-        found[_without_indexes(path)] = tuple(map(str, info.values))
+        found[_without_indexes(path.replace(" (values)", ""))] = tuple(map(str, info.values))
     for suffix, inner in inner_types(info):
         _collect_choices(inner, f"{path}{suffix}", found)
 

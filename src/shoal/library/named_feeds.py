@@ -83,8 +83,8 @@ class OwnFeeds(Owned):
 
         The declaration is a dictionary or JSON text (docs/reference/feeds.md), or that of another feed.
 
-        Raises `InvalidInput` for an invalid value, `NotFound` for a list of another member or a feed that the member may not read,
-        and `Unfit` if a page would be too expensive, if a shared feed has a list, and if the member has 50 feeds.
+        Raises `InvalidInput` for an invalid value, for a list of another member and for a feed that the member may not read, and
+        `Unfit` if a page would be too expensive, if a shared feed has a list, and if the member has 50 feeds.
         """
         return await feeds.create(self._writes, self._owner, title, declaration, shared=shared)
 

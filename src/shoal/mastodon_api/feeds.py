@@ -12,7 +12,7 @@ from shoal.commands import feeds as commands
 from shoal.commands import notifications
 from shoal.core.errors import InvalidInput
 from shoal.core.feeds.declarations import MAX_PARAMETERS, Cost, NamedFeed, cost_of
-from shoal.core.feeds.expressions import MAX_TEXT
+from shoal.core.feeds.expressions import MAX_NUMBER, MAX_TEXT
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Role
 from shoal.graph.feed_lookup import contained_feeds, feeds_of, followed_feeds, readable_feed
@@ -39,6 +39,8 @@ _Name = Annotated[str, Meta(max_length=200)]
 _Title = Annotated[str, Meta(max_length=20_000)]
 _Parameter = Annotated[str, Meta(max_length=10 * MAX_TEXT)]
 _ParameterName = Annotated[str, Meta(max_length=100)]
+_Whole = Annotated[int, Meta(ge=-(10**12), le=10**12)]
+_Number = Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 
 
 class FeedQuery(StatusesQuery, frozen=True, kw_only=True):
@@ -101,7 +103,9 @@ class FeedDryRunParams(msgspec.Struct, frozen=True, kw_only=True):
     """A declaration to try. It may be compared with a feed, or with another declaration."""
 
     declaration: Json
-    parameters: Annotated[dict[_ParameterName, _Parameter], Meta(max_length=MAX_PARAMETERS)] | None = None
+    parameters: (
+        Annotated[dict[_ParameterName, bool | _Whole | _Number | _Parameter], Meta(max_length=MAX_PARAMETERS)] | None
+    ) = None
     feed: Annotated[str, Meta(max_length=50)] = ""
     """The name or id of a feed to compare with."""
     other: Json | None = None
@@ -114,10 +118,10 @@ class ServerFeed(msgspec.Struct, frozen=True):
 
 
 class FeedCost(msgspec.Struct, kw_only=True):
-    """The most that a page of a feed costs."""
+    """The most that a page of a feed costs while caches are filled."""
 
     reads: int
-    """Lists and bulk reads of the store."""
+    """Lists and bulk reads of the store; for a feed in the order of time, of a single pass over its sources."""
     candidates: int
     """Statuses that a ranked feed considers; 0 for a feed in the order of time."""
     parts: list[FeedCostPart]

@@ -185,4 +185,4 @@ def _body_text(outgoing: NoticeToSend) -> str:
         return outgoing.actor.note
     if outgoing.post is None:
         return ""
-    return outgoing.post.spoiler or outgoing.post.text
+    return outgoing.post.spoiler or outgoing.post.shown_text

@@ -159,9 +159,9 @@ async def filtered(
 
 
 def _pieces(entry: Entry) -> Iterable[str]:
-    """Yield the texts of an entry's post that filters search: text, warning, poll options and media descriptions."""
+    """Yield the texts of an entry's post that filters search: text, title, warning, poll options and media descriptions."""
     post = entry.post
-    yield post.text
+    yield post.shown_text
     if post.spoiler:
         yield post.spoiler
     if entry.poll is not None:

@@ -81,7 +81,7 @@ def _marks(post: Post) -> Iterator[str]:
     for mark, there in (
         (HAS_MEDIA, post.media),
         (HAS_POLL, post.poll_id),
-        (HAS_LINK, any(span.kind == "link" for span in parse(post.text))),
+        (HAS_LINK, any(span.kind == "link" for span in parse(post.shown_text))),
         (IS_REPLY, post.parent_id),
         (IS_SENSITIVE, post.sensitive),
     ):

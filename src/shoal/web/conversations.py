@@ -66,7 +66,7 @@ def _talk(ctx: PageContext, found: Conversation) -> ConversationView:
         ctx.url(f"/conversations/{found.root_id}"),
         tuple(face_of(ctx, person.member) for person in found.people[:_NAMES]),
         _talk_names(ctx, found),
-        post.spoiler or plain_excerpt(unaddressed(post.text, known), 90),
+        post.spoiler or plain_excerpt(unaddressed(post.shown_text, known), 90),
         post.author_id == ctx.viewer_id,
         len(last.media),
         ctx.when(post.created_at),

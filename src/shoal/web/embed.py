@@ -102,7 +102,7 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
     found = next((file for file in entry.media if file.preview_key), None)
     thumb = None if found is None or entry.post.sensitive or entry.post.spoiler else found
     payload = OEmbed(
-        title=entry.post.spoiler or plain_excerpt(entry.post.text, 200) or author.name,
+        title=entry.post.spoiler or plain_excerpt(entry.post.shown_text, 200) or author.name,
         author_name=author.display_name or author.name,
         author_url=context.app.at.account(author.name),
         provider_name=context.app.settings.title,
@@ -159,7 +159,7 @@ def _height(entry: Entry, width: int) -> int:
         photos = rows_height(ratios, width, _GAP)
     else:
         photos = width / max(ratios[0] if len(ratios) == 1 else 1.5, 0.8) if ratios else 0
-    lines = min(_LINES, math.ceil(len(entry.post.text) * 8.2 / (width - 32)) + entry.post.text.count("\n"))
+    lines = min(_LINES, math.ceil(len(entry.post.shown_text) * 8.2 / (width - 32)) + entry.post.shown_text.count("\n"))
     return round(_HEAD + photos + lines * _LINE + _FOOT)
 
 

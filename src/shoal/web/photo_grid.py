@@ -75,7 +75,7 @@ def grid_photo(ctx: PageContext, entry: Entry, media: Media) -> GridPhoto:
         photo_of(ctx, media),
         ctx.url(f"/@{author.name}/{post.id}"),
         face_of(ctx, author),
-        media.description or plain_excerpt(post.text, 80),
+        media.description or plain_excerpt(post.shown_text, 80),
         covered=_is_covered(entry),
     )
 

@@ -88,7 +88,7 @@ def _entry(ctx: PageContext, feed: Element, entry: Entry) -> None:
 
 
 def _title(ctx: PageContext, post: Post, author: Member) -> str:
-    words = post.spoiler or plain_excerpt(post.text, _TITLE)
+    words = post.spoiler or plain_excerpt(post.shown_text, _TITLE)
     return words or ctx.words.text("By %(name)s") % {"name": author.shown_name}
 
 
@@ -206,7 +206,7 @@ def post_card(ctx: PageContext, entry: Entry) -> Card | None:
     url = at.status(author.name, post.id)
     hides = bool(post.spoiler) or is_sensitive(post, author)
     pictures = () if hides else tuple(photo_of(ctx, file) for file in entry.media if file.kind is not MediaKind.AUDIO)
-    words = post.spoiler or plain_excerpt(post.text, _WORDS)
+    words = post.spoiler or plain_excerpt(post.shown_text, _WORDS)
     made = ctx.when(post.created_at).iso
     data = {
         "@context": _CONTEXT,

@@ -338,7 +338,7 @@ async def answered(ctx: PageContext, entries: Sequence[Entry]) -> dict[int, Answ
         ctx.graph.obj_get(list(set(parents.values()))), hydrate(ctx.reads.graph, ctx.viewer_id, list(parents))
     )
     excerpts = {
-        entry.post.id: plain_excerpt(entry.post.spoiler or entry.post.text, 120)
+        entry.post.id: plain_excerpt(entry.post.spoiler or entry.post.shown_text, 120)
         for entry in await filtered(ctx.reads.graph, ctx.viewer_id, seen)
         if not (entry.matches or entry.reported or entry.post.review in HELD or entry.author.member.silenced)
     }

@@ -215,8 +215,10 @@ async def test_feed_in_a_feed_contributes_filtered_posts_without_its_own_feeds()
         ]
         with pytest.raises(Unfit, match="the feed 'outer' contains feeds itself"):
             await shoal.server_feeds.create("third", {"sources": [{"from": "feed", "feed": "outer"}]})
-        with pytest.raises(NotFound):
+        with pytest.raises(InvalidInput, match="sources: there is no feed 'nothing'"):
             await shoal.server_feeds.create("third", {"sources": [{"from": "feed", "feed": "nothing"}]})
+        with pytest.raises(Unfit, match="sources: a feed cannot contain itself"):
+            await shoal.server_feeds.update("inner", declaration={"sources": [{"from": "feed", "feed": "inner"}]})
         # The inner feed was changed after it was included: its feeds are left out, and its other sources stay.
         await shoal.server_feeds.create("cake", {"sources": [{"from": "tag", "tag": "cake"}]})
         await shoal.server_feeds.update(
@@ -463,7 +465,7 @@ async def test_feed_with_a_list_is_read_by_its_owner_only_and_cannot_be_shared()
             await ann.feeds.update(mine, shared=True)
         with pytest.raises(Unfit, match="a feed with a list cannot be shared"):
             await ann.feeds.create("Friends", declared, shared=True)
-        with pytest.raises(NotFound):
+        with pytest.raises(InvalidInput, match="sources: expected the id of one of your lists"):
             await ben.feeds.create("Friends", declared)
         outer = {"sources": [{"from": "feed", "feed": str(mine.id)}]}
         assert texts(await ann.read_feed(await ann.feeds.create("Outer", outer))) == ["1"]
@@ -522,7 +524,7 @@ async def test_dry_run_shows_entries_and_compares_them_with_another_declaration(
             {"sources": [{"from": "list", "list": str(n)} for n in range(3)]},
         )
         for bad in wrong:
-            with pytest.raises((InvalidInput, NotFound)):
+            with pytest.raises(InvalidInput):
                 await ann.feeds.dry_run(bad)
         with pytest.raises(InvalidInput, match="weight: expected a number from 0 to 9"):
             await ann.feeds.dry_run(best, parameters={"weight": 10})
@@ -694,7 +696,7 @@ async def test_feed_selects_posts_of_a_kind_by_fields_on_every_store(url: str | 
 async def test_feed_with_unknown_kind_or_field_is_refused(declared: dict[str, Any], message: str) -> None:
     async with Shoal.open("memory://") as shoal:
         await shoal.kinds.declare(RECIPE)
-        with pytest.raises((InvalidInput, NotFound), match=message):
+        with pytest.raises(InvalidInput, match=message):
             await shoal.server_feeds.create("recipes", declared)
 
 

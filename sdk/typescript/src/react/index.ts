@@ -10,8 +10,10 @@ export * from "./provider.js";
 export {
   accountFeed,
   bookmarksFeed,
+  forYouFeed,
   homeFeed,
   mediaFeed,
+  namedFeed,
   publicFeed,
   tagFeed,
   useAccount,

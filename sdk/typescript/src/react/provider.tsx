@@ -22,7 +22,7 @@ class LiveStreams {
     if (!found) {
       found = { listeners: new Set(), control: new AbortController() };
       this.#open.set(key, found);
-      void this.#run(name, found.listeners, found.control.signal);
+      void this.#run(key, name, found.listeners, found.control.signal);
     }
     const { listeners, control } = found;
     listeners.add(listener);
@@ -37,16 +37,27 @@ class LiveStreams {
     };
   }
 
-  async #run(name: StreamName, listeners: Set<Listener>, signal: AbortSignal): Promise<void> {
+  async #run(key: string, name: StreamName, listeners: Set<Listener>, signal: AbortSignal): Promise<void> {
     try {
       for await (const event of stream(this.shoal, name, { signal })) {
         if (event.event === "status.update") patchPost(this.cache, event.data.id, () => event.data);
         else if (event.event === "delete") patchPost(this.cache, event.data, () => undefined);
         else if (event.event === "refresh") void this.cache.invalidateQueries({ queryKey: keys.all });
-        for (const listener of listeners) listener(event);
+        for (const listener of listeners) this.#notify(listener, event);
       }
     } catch (error) {
       this.onError(error);
+      // A component that listens later opens the stream again, for example after a new log-in.
+      if (this.#open.get(key)?.listeners === listeners) this.#open.delete(key);
+    }
+  }
+
+  /** An error of one component does not end the stream of the others. */
+  #notify(listener: Listener, event: StreamEvent): void {
+    try {
+      listener(event);
+    } catch (error) {
+      console.error(error);
     }
   }
 }

@@ -36,7 +36,15 @@ export const mediaFeed: Feed = {
   params: { query: { only_media: true } },
   stream: "public:media",
 };
+/** The posts that are most likely to interest the member, best first. */
+export const forYouFeed: Feed = { path: "/api/shoal/v1/timelines/for_you" };
+/** The saved posts. */
 export const bookmarksFeed: Feed = { path: "/api/v1/bookmarks" };
+/** A declared feed by its name or id, with values of its parameters. */
+export const namedFeed = (id: string, parameters: Record<string, string> = {}): Feed => ({
+  path: "/api/shoal/v1/feeds/{id}",
+  params: { path: { id }, query: { parameters } },
+});
 /** The public posts with a tag. */
 export const tagFeed = (tag: string): Feed => ({
   path: "/api/v1/timelines/tag/{tag}",

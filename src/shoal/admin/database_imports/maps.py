@@ -14,6 +14,7 @@ not fit rejects its row with the names of the field and the column, and never en
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
@@ -174,8 +175,9 @@ class Section(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """A name for the progress of this section. It changes with the table, the query and the order of rows."""
-        whole = "\n".join((self.kind, self.table, self.query, self.watermark, *self.order))
+        """A name for the progress of this section. It changes with the map, which decides what is read and what is rejected."""
+        fields = msgspec.json.encode(self.fields, order="deterministic").decode()
+        whole = "\n".join((self.kind, self.table, self.query, self.watermark, *self.order, self.ids, fields))
         return f"{self.kind}-{blake2b(whole.encode(), digest_size=8).hexdigest()}"
 
     def converted(self, row: Row) -> dict[str, Any]:
@@ -359,10 +361,18 @@ def as_id(value: object) -> str:
         value = bytes(value)
     if isinstance(value, bytes):
         # MySQL has UUIDs as 16 bytes.
-        return str(UUID(bytes=value)) if len(value) == 16 else value.decode(errors="replace")
-    if isinstance(value, Decimal | float) and value == int(value):
+        return str(UUID(bytes=value)) if len(value) == 16 else _text_or_hex(value)
+    if isinstance(value, Decimal | float) and math.isfinite(value) and value == int(value):
         return str(int(value))
     return str(value)
+
+
+def _text_or_hex(value: bytes) -> str:
+    # Ids with replaced characters could be equal.
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.hex()
 
 
 def _converted(kind: str, name: str, spec: FieldMap, row: Row) -> Any:
@@ -400,6 +410,8 @@ def _id(value: Any, spec: FieldMap) -> str:
     text = as_id(value)
     if not text:
         raise InvalidInput("empty")
+    if isinstance(value, Decimal | float) and not math.isfinite(value):
+        raise InvalidInput("not a finite number")
     # Only the length and the characters are checked here: the issuer is checked with the map.
     return external_id("x", f"{spec.prefix}{text}").id
 
@@ -417,8 +429,11 @@ def _flag(value: Any, _spec: FieldMap) -> bool:
 
 
 def _visibility(value: Any, _spec: FieldMap) -> Visibility:
+    # An unknown visibility must not become public.
+    if value is None or value == "":
+        raise InvalidInput("empty, and the map has no default for it")
     try:
-        return Visibility(str(value or Visibility.PUBLIC))
+        return Visibility(str(value))
     except ValueError:
         raise InvalidInput(f"expected one of {', '.join(Visibility)}") from None
 

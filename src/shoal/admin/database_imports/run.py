@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import blake2b
 from importlib import import_module
@@ -60,7 +61,7 @@ from shoal.core.external_ids import ExternalId, ExternalKind, ExternalLink, Exte
 from shoal.core.ids import EPOCH_MS, compose, milliseconds_of, shard_of
 from shoal.core.model import ImportPosition, ImportProgress, Post, Visibility
 from shoal.core.placement import place
-from shoal.core.text import check_user_name
+from shoal.core.text import as_text, check_user_name, normalized
 from shoal.graph.access import count_of
 from shoal.graph.bulk import KeyRow, Loading, LoadPart, Occupied
 from shoal.graph.changes import change_object
@@ -91,6 +92,9 @@ MANY_ROWS = 20_000
 """Rows of a batch of other kinds. Its follows and likes are committed by member, so a larger batch takes fewer commits."""
 _AT_ONCE = 256
 _MEDIA_AT_ONCE = 8
+"""Photos that are in memory concurrently."""
+_MAX_DEPTH = 1_000
+"""Maximum levels of comments whose parents have later rows."""
 _ID_TRIES = 16
 _REMEMBERED = 500_000
 """Maximum number of references that are kept in memory."""
@@ -125,11 +129,19 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(NamedTuple):
-    """A converted row: its fields, the row, and its key for reports."""
+    """A converted row: its fields, the row, its key for reports, and its number in the order of rows."""
 
     fields: dict[str, Any]
     row: Row
     where: str
+    number: int = 0
+
+
+class Retry(NamedTuple):
+    """The first row of a section whose reference led nowhere, although its object may have been created since it was looked for."""
+
+    number: int
+    watermark: tuple[str, str]
 
 
 class MappedImport:
@@ -153,6 +165,12 @@ class MappedImport:
         self._planned: dict[str, set[int]] = {}
         """In a dry run, hashes of the ids that would be imported."""
         self._followed = False
+        self._photos = asyncio.Semaphore(_MEDIA_AT_ONCE)
+        self._early: set[str] = set()
+        """Ids of comments of the current section that were imported before their own rows were read, as parents of others."""
+        self._newest: Any = None
+        """The newest watermark of the current section that an earlier import has read; None if there is none."""
+        self._retry: Retry | None = None
         self._bulk: Loading | None = None
         """The store, if members and external ids are written into it directly because the network was empty."""
 
@@ -212,41 +230,46 @@ class MappedImport:
         # Without this line, the report lacks a kind without rows.
         self._summary[section.kind]
         stored = self._positions.get(section.digest)
-        after: list[Any] | None = None
-        if section.digest in self._resumed and stored is not None:
-            if stored.finished and not section.watermark:
-                return
+        after: list[Any] = []
+        inclusive = False
+        self._early, self._newest, self._retry = set(), None, None
+        if stored is not None and section.digest in self._resumed and not stored.finished:
             after = unpack(stored.values)
+            self._retry = Retry(-1, stored.retry[0]) if stored.retry else None
+        elif stored is not None and section.digest in self._resumed and not section.watermark:
+            return
         elif stored is not None and section.watermark and stored.values:
-            after = unpack(stored.values[:1])
-        if section.order[0] not in section.key and (
-            lacking := await asyncio.to_thread(self._source.without_watermark, section)
-        ):
-            self._refuse_many(
-                section, f"{section.order[0]}: empty, so the row has no place in the order of rows", lacking
-            )
+            (self._newest,) = unpack(stored.values[:1])
+            after, inclusive = unpack(stored.retry or stored.values[:1]), True
+        for column, count in (await asyncio.to_thread(self._source.without_order, section)).items():
+            self._refuse_many(section, f"{column}: empty, so the row has no place in the order of rows", count)
         done, total = 0, await asyncio.to_thread(self._source.count, section)
-        last = stored.values if stored is not None else ()
+        last = settled = stored.values if stored is not None else ()
         size = ROWS if section.kind in ("posts", "comments") else MANY_ROWS
-        batches = self._source.batches(section, after or None, size)
+        batches = self._source.batches(section, after, size, inclusive=inclusive)
         try:
             while rows := await asyncio.to_thread(next, batches, None):
-                await handle(section, list(self._records(section, rows)))
-                values = [rows[-1][column] for column in section.order]
-                last = tuple((type_, text) for type_, text in pack(values))
+                await handle(section, list(self._records(section, rows, done)))
+                last = pack([rows[-1][column] for column in section.order])
+                past = next((row for row in reversed(rows) if not _is_future(row[section.order[0]])), None)
+                settled = pack([past[column] for column in section.order]) if past else settled
                 done += len(rows)
                 self._progress(section.kind, done, total)
-                await self._keep(section, ImportPosition(last))
+                await self._keep(section, ImportPosition(last, retry=self._to_retry()))
         finally:
             # After an error, the connection would stay open until the garbage collector finds it.
             await asyncio.to_thread(batches.close)
-        await self._keep(section, ImportPosition(last, finished=True))
+        # A row with a watermark in the future, such as the year 9999, must not hide later rows from the next import.
+        await self._keep(section, ImportPosition(settled, finished=True, retry=self._to_retry()))
 
-    def _records(self, section: Section, rows: Iterable[Row]) -> Iterator[Record]:
-        for row in rows:
+    def _to_retry(self) -> tuple[tuple[str, str], ...]:
+        return (self._retry.watermark,) if self._retry else ()
+
+    def _records(self, section: Section, rows: Iterable[Row], first: int = 0) -> Iterator[Record]:
+        for number, row in enumerate(rows, first):
             where = section.where(row)
             try:
-                yield Record(section.converted(row), row, where)
+                yield Record(section.converted(row), row, where, number)
             except RowError as error:
                 self._refuse(section, where, error.rejected)
 
@@ -281,6 +304,18 @@ class MappedImport:
             # Some reasons contain a value, such as the length of a text.
             reason, value = "other reasons", f": {reason}"
         self._summary.refuse(section.kind, f"row {where}{value}", reason)
+
+    def _refuse_reference(self, section: Section, record: Record, field: str, reason: str) -> None:
+        """Reject a row whose reference leads nowhere.
+
+        Its object may have been created after the section of that kind was read. With a watermark, the next import therefore
+        begins at the first of these rows, unless an earlier import has read it too.
+        """
+        self._refuse(section, record.where, Rejected(f"{field}: {reason}", record.fields[field]))
+        if section.watermark and (self._retry is None or record.number < self._retry.number):
+            watermark = record.row[section.watermark]
+            if self._newest is None or not _is_before(watermark, self._newest):
+                self._retry = Retry(record.number, pack([watermark])[0])
 
     def _refuse_many(self, section: Section, reason: str, count: int) -> None:
         if self._options.strict:
@@ -340,8 +375,9 @@ class MappedImport:
         name = fields["name"]
         return ExternalProfile(
             user_name=name,
-            display_name=fields.get("display_name", "")[: limits.display_name] or name[: limits.display_name],
-            note=fields.get("note", "")[: limits.note],
+            display_name=_shortened(fields.get("display_name", ""), limits.display_name)
+            or _shortened(name, limits.display_name),
+            note=_shortened(fields.get("note", ""), limits.note),
             language=fields.get("language", ""),
             created_at=fields.get("created_at", 0),
         )
@@ -412,7 +448,7 @@ class MappedImport:
             fields = record.fields
             lacking = [end for end in ("follower", "followee") if fields[end] not in ends]
             if lacking:
-                self._refuse(section, record.where, Rejected(f"{lacking[0]}: {_NO_MEMBER}", fields[lacking[0]]))
+                self._refuse_reference(section, record, lacking[0], _NO_MEMBER)
             elif fields["follower"] == fields["followee"]:
                 self._refuse(section, record.where, Rejected("a member cannot follow themselves", fields["follower"]))
             elif self._options.dry_run:
@@ -420,7 +456,9 @@ class MappedImport:
             else:
                 follower, followee = ends[fields["follower"]], ends[fields["followee"]]
                 moment = _spread(fields.get("created_at", 0), fields["follower"], fields["followee"])
-                by_follower.setdefault(follower, {}).setdefault(followee, moment)
+                followees = by_follower.setdefault(follower, {})
+                self._summary["follows"].there += followee in followees
+                followees.setdefault(followee, moment)
         jobs = [
             FollowJob(follower, *map(list, zip(*part, strict=True)))
             for follower, followees in by_follower.items()
@@ -438,10 +476,12 @@ class MappedImport:
         await self._entries(section, self._once(section, records), {})
 
     async def _import_comments(self, section: Section, records: list[Record]) -> None:
-        """Import comments. Comments on comments of the same batch are imported after these, level by level."""
+        """Import comments. Comments on comments are imported after these, level by level."""
         of = ExternalKind(section.fields["post"].ids or ExternalKind.POSTS)
         waiting = self._once(section, records)
         parents = await self._objects(of, (record.fields["post"] for record in waiting.values()))
+        if of is section.ids:
+            parents |= await self._add_parents(section, waiting, parents)
         while ready := {id_: record for id_, record in waiting.items() if record.fields["post"] in parents}:
             await self._entries(section, ready, {id_: parents[record.fields["post"]] for id_, record in ready.items()})
             waiting = {id_: record for id_, record in waiting.items() if id_ not in ready}
@@ -450,19 +490,53 @@ class MappedImport:
             within = [record.fields["post"] for record in waiting.values() if record.fields["post"] in ready]
             parents = await self._objects(of, within)
         for record in waiting.values():
-            self._refuse(section, record.where, Rejected(f"post: {_NO_POST}", record.fields["post"]))
+            self._refuse_reference(section, record, "post", _NO_POST)
+
+    async def _add_parents(
+        self, section: Section, waiting: dict[str, Record], parents: Mapping[str, int]
+    ) -> dict[str, int]:
+        """Add comments that others reply to, and whose rows come later, to those that wait. Return the objects that they reply to.
+
+        Rows come in the order of the watermark or of `created_at`, and a parent may have been edited, or have a wrong time.
+        """
+        found: dict[str, int] = {}
+        column, reference = section.fields["id"].column, section.fields["post"].column
+        children = list(waiting.values())
+        for _ in range(_MAX_DEPTH):
+            unknown = {
+                record.fields["post"]: record.row[reference]
+                for record in children
+                if record.fields["post"] not in waiting
+                and not parents.get(record.fields["post"], found.get(record.fields["post"]))
+            }
+            if not (column and reference and unknown):
+                break
+            rows: list[dict[str, Any]] = []
+            # In some databases, a column of texts cannot be compared with ids that are numbers.
+            with contextlib.suppress(InvalidInput):
+                rows = await asyncio.to_thread(self._source.related, section, column, list(unknown.values()))
+            children = []
+            for row in rows:
+                # A row that does not fit is rejected when it is read in its turn.
+                with contextlib.suppress(RowError):
+                    record = Record(section.converted(row), row, section.where(row))
+                    if record.fields["id"] in unknown and waiting.setdefault(record.fields["id"], record) is record:
+                        children.append(record)
+            self._early.update(record.fields["id"] for record in children)
+            found |= await self._objects(section.ids, (record.fields["post"] for record in children))
+        return found
 
     async def _entries(self, section: Section, records: Mapping[str, Record], parents: Mapping[str, int]) -> None:
         """Create missing posts, or comments on `parents`, and store their external ids."""
         counted = self._summary[section.kind]
         there = await self._objects(section.ids, records)
-        counted.there += len(there)
+        counted.there += len(there.keys() - self._early)
         missing = {id_: record for id_, record in records.items() if id_ not in there}
         authors = await self._members(record.fields["author"] for record in missing.values())
         jobs: dict[str, Record] = {}
         for id_, record in missing.items():
             if record.fields["author"] not in authors:
-                self._refuse(section, record.where, Rejected(f"author: {_NO_MEMBER}", record.fields["author"]))
+                self._refuse_reference(section, record, "author", _NO_MEMBER)
             elif not record.fields["created_at"]:
                 self._refuse(section, record.where, Rejected("created_at: empty", ""))
             else:
@@ -546,7 +620,7 @@ class MappedImport:
             return -1
         draft = Draft(
             text=text.text,
-            spoiler=fields.get("spoiler", "")[: limits.spoiler],
+            spoiler=_shortened(fields.get("spoiler", ""), limits.spoiler),
             sensitive=fields.get("sensitive", False),
             visibility=fields.get("visibility", Visibility.PUBLIC),
             language=_language(fields.get("language", "")),
@@ -627,7 +701,8 @@ class MappedImport:
         stored = []
         for section, record in rows:
             try:
-                stored.append(await self._photo(author, section, record))
+                async with self._photos:
+                    stored.append(await self._photo(author, section, record))
             except Unavailable as error:
                 if not isinstance(error, RequestFailed):
                     raise
@@ -660,7 +735,7 @@ class MappedImport:
             self._writes,
             author,
             data,
-            description=fields.get("description", "")[: self._writes.limits.description],
+            description=_shortened(fields.get("description", ""), self._writes.limits.description),
             record=_record(section, external),
         )
         if "id" in fields:
@@ -675,8 +750,9 @@ class MappedImport:
             raise InvalidInput("path: name the folder of the files by --media")
         if not name or "\0" in name:
             raise InvalidInput("path: empty")
-        path = (folder / name).resolve()
-        if not path.is_relative_to(folder.resolve()):
+        # `Path.resolve` raises `RuntimeError` for a loop of links.
+        path = Path(os.path.realpath(folder / name))
+        if not path.is_relative_to(os.path.realpath(folder)):
             raise InvalidInput("path: outside the folder of --media")
         if not path.is_file():
             raise InvalidInput("path: no such file")
@@ -695,9 +771,9 @@ class MappedImport:
             fields = record.fields
             target = targets.get(fields["post"], 0)
             if fields["member"] not in members:
-                self._refuse(section, record.where, Rejected(f"member: {_NO_MEMBER}", fields["member"]))
+                self._refuse_reference(section, record, "member", _NO_MEMBER)
             elif not target:
-                self._refuse(section, record.where, Rejected(f"post: {_NO_POST}", fields["post"]))
+                self._refuse_reference(section, record, "post", _NO_POST)
             elif self._options.dry_run:
                 self._summary["likes"].taken += 1
             elif target not in nodes:
@@ -707,7 +783,9 @@ class MappedImport:
             else:
                 member = members[fields["member"]]
                 moment = _spread(fields.get("created_at", 0), fields["member"], fields["post"])
-                by_member.setdefault(member, {}).setdefault(target, moment)
+                liked = by_member.setdefault(member, {})
+                self._summary["likes"].there += target in liked
+                liked.setdefault(target, moment)
         jobs = [(member, part) for member, liked in by_member.items() for part in _parts(_distinct(liked))]
 
         async def like(job: tuple[int, Sequence[tuple[int, int]]]) -> None:
@@ -779,22 +857,40 @@ def _record(section: Section, external: ExternalId) -> str:
     return f"external:{section.ids}:{external.digest}"
 
 
-def pack(values: Sequence[Any]) -> list[list[str]]:
+def pack(values: Sequence[Any]) -> tuple[tuple[str, str], ...]:
     """Return values of a database as texts with their types, so that they can be stored and used in a query later."""
-    return [_packed(value) for value in values]
+    return tuple(_packed(value) for value in values)
 
 
-def _packed(value: Any) -> list[str]:
+def _packed(value: Any) -> tuple[str, str]:
     if isinstance(value, bytes | bytearray | memoryview):
-        return ["bytes", bytes(value).hex()]
+        return "bytes", bytes(value).hex()
     if isinstance(value, datetime | date):
-        return [type(value).__name__, value.isoformat()]
+        return type(value).__name__, value.isoformat()
     if isinstance(value, bool | int):
-        return ["int", str(int(value))]
+        return "int", str(int(value))
     for type_ in (float, Decimal, UUID):
         if isinstance(value, type_):
-            return [type_.__name__, repr(value) if type_ is float else str(value)]
-    return ["str", str(value)]
+            return type_.__name__, repr(value) if type_ is float else str(value)
+    return "str", str(value)
+
+
+def _is_future(value: Any) -> bool:
+    """Return whether a time is later than tomorrow: the zone of a time without an offset is unknown."""
+    if not isinstance(value, date):
+        return False
+    limit = datetime.now(UTC) + timedelta(days=1)
+    if not isinstance(value, datetime):
+        return value > limit.date()
+    return value > (limit if value.tzinfo else limit.replace(tzinfo=None))
+
+
+def _is_before(first: Any, second: Any) -> bool:
+    try:
+        return bool(first < second)
+    except TypeError:
+        # The type of the column has changed.
+        return False
 
 
 _UNPACK: dict[str, Any] = {
@@ -820,6 +916,11 @@ def _is_user_name(name: str) -> bool:
     except InvalidInput:
         return False
     return True
+
+
+def _shortened(text: str, limit: int) -> str:
+    """Return at most `limit` characters of a text, without those that are not text."""
+    return normalized("NFC", as_text(text))[:limit]
 
 
 def _language(text: str) -> str:

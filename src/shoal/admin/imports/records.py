@@ -60,6 +60,7 @@ COLUMNS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 """Names of the column of each field, by kind of record. They are tried in order."""
 
 UNEVEN = "the row has a different number of columns than the header"
+csv.field_size_limit(16 * 1024 * 1024)  # the usual limit, 128 KiB, is shorter than long articles
 _NEEDED = {"members": ("name",), "follows": ("follower", "followee"), "posts": ("id", "author", "created_at")}
 
 
@@ -221,7 +222,16 @@ def opened(path: Path) -> Iterator[IO[str]]:
 
 def _csv_lines(file: IO[str]) -> Iterator[NumberedRow]:
     reader = csv.DictReader(file)
-    for row in reader:
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if reader.line_num <= 1:
+                raise InvalidInput(f"the header cannot be read: {error}") from error
+            yield NumberedRow(reader.line_num, {}, f"the row cannot be read: {error}")
+            continue
         if None in row.values() or None in row:
             yield NumberedRow(reader.line_num, {}, UNEVEN)
         else:
@@ -240,6 +250,9 @@ def _json_lines(file: IO[str]) -> Iterator[NumberedRow]:
 
 
 EXAMPLES = 5
+_MAX_REASONS = 500
+"""Maximum number of reasons of a kind that are counted apart."""
+_OTHER_REASONS = "other reasons"
 
 
 class Reason(msgspec.Struct):
@@ -268,6 +281,11 @@ class ImportReport(msgspec.Struct):
     phases: dict[str, float] = {}
 
 
+def printable(text: str) -> str:
+    """Return a text for a terminal, which would obey control characters."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
 class Summary:
     """The counts of an import. Every rejection may also be written to a file, as a JSON line with kind, record and reason."""
 
@@ -294,10 +312,13 @@ class Summary:
         return ImportReport(self.counts, notes, sum(self.seconds.values()), self.way, self.seconds)
 
     def refuse(self, kind: str, record: str, reason: str) -> None:
-        found = self[kind].refused.setdefault(reason, Reason())
+        refused, counted = self[kind].refused, printable(reason)
+        if counted not in refused and len(refused) >= _MAX_REASONS:
+            counted = _OTHER_REASONS
+        found = refused.setdefault(counted, Reason())
         found.count += 1
         if len(found.examples) < EXAMPLES:
-            found.examples.append(record)
+            found.examples.append(printable(record))
         if self._refusals is not None:
             line = {"kind": kind, "record": record, "reason": reason}
             self._refusals.write(msgspec.json.encode(line) + b"\n")

@@ -40,15 +40,18 @@ from shoal.core.feeds.expressions import (
     Value,
     parse,
 )
+from shoal.core.ids import MAX_ID
 from shoal.core.kind_index import MAX_INDEXED, MAX_LISTS, MAX_VALUES
 from shoal.core.kinds import MAX_NAME as MAX_KIND_NAME
 from shoal.core.kinds import MAX_PATH
 from shoal.core.model import Node
 from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, cover, disk
 from shoal.core.ranking.recipes import Recipe
-from shoal.core.text import MAX_TAG, check_tag, check_text
+from shoal.core.text import MAX_TAG, MAX_USER_NAME, check_tag, check_text
 
 MAX_SOURCES = 20
+MAX_MERGED = 32
+"""Maximum sources of a page, with those of the feeds that a feed contains. Rankings have one bit for each."""
 MAX_CANDIDATES = 1_500
 """Maximum posts that a page of a ranked feed is chosen from."""
 MAX_READS = 2_500
@@ -68,8 +71,12 @@ MAX_LIST_MEMBERS = 500
 _NEVER_HOURS = 876_000.0
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{1,49}")
+_RESERVED_NAMES = ("dry_run",)
+"""Paths of the API that a feed with this name would collide with."""
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
+_NUMBER = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")
+_AUTHOR = re.compile(r"[a-z0-9_]+")
 
 _Most = Annotated[int, Meta(ge=1, le=1_000)]
 _Tag = Annotated[str, Meta(min_length=1, max_length=MAX_TAG + 1)]
@@ -112,7 +119,7 @@ class WithTag(_Source, frozen=True, kw_only=True, tag="tag"):
 
 
 class ByAuthor(_Source, frozen=True, kw_only=True, tag="author"):
-    author: Annotated[str, Meta(min_length=1, max_length=30)]
+    author: Annotated[str, Meta(min_length=1, max_length=MAX_USER_NAME + 1)]
     """A user name."""
 
 
@@ -287,6 +294,8 @@ def declaration_of(document: object) -> FeedDeclaration:
             declared = msgspec.convert(document, FeedDeclaration)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidInput(f"declaration: {error}", field="declaration") from error
+    if (size := len(msgspec.json.encode(declared))) > MAX_BYTES:
+        raise InvalidInput(f"declaration: at most {MAX_BYTES} bytes (got {size})", field="declaration")
     return _checked(declared)
 
 
@@ -335,7 +344,14 @@ def _checked_source(source: Source) -> Source:
         except InvalidInput as error:
             raise InvalidInput(f"sources: {error} (got {source.tag!r})", field="sources") from None
     if isinstance(source, ByAuthor):
-        return replace(source, author=source.author.removeprefix("@").lower())
+        author = source.author.removeprefix("@").lower()
+        if not _AUTHOR.fullmatch(author):
+            raise InvalidInput(
+                f"sources: expected a user name of letters, digits and _ (got {source.author!r})", field="sources"
+            )
+        return replace(source, author=author)
+    if isinstance(source, OnList) and int(source.list) > MAX_ID:
+        raise InvalidInput(f"sources: expected the id of a list (got {source.list})", field="sources")
     return source
 
 
@@ -387,9 +403,11 @@ def _value_of(name: str, parameter: Parameter, given: object) -> Value:
 
 
 def _number(given: object) -> float:
+    if isinstance(given, str) and not _NUMBER.fullmatch(given):
+        return math.nan
     try:
         return float(given) if isinstance(given, str | int | float) else math.nan
-    except (ValueError, OverflowError):
+    except OverflowError:
         return math.nan
 
 
@@ -408,6 +426,8 @@ def checked_name(name: str) -> str:
             f"name: expected 2 to 50 lower-case letters, digits, - and _, starting with a letter (got {name[:60]!r})",
             field="name",
         )
+    if name in _RESERVED_NAMES:
+        raise InvalidInput(f"name: {name} is reserved for the API", field="name")
     return name
 
 
@@ -420,13 +440,15 @@ class Part(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The most that reading a page costs."""
+    """The most that reading a page costs while the home timeline, trends and interests that it needs are cached."""
 
     reads: int
-    """Lists and bulk reads."""
+    """Lists and bulk reads; for a feed in the order of time, of a single pass over its sources."""
     candidates: int
-    """Posts that a ranked feed considers; 0 for a feed in the order of time, which reads on until the page is full."""
+    """Posts that a ranked feed considers; 0 for a feed in the order of time."""
     parts: tuple[Part, ...]
+    sources: int
+    """Sources, with those of the feeds that it contains."""
 
 
 _READS: Mapping[type, Callable[[Any], int]] = {
@@ -448,12 +470,13 @@ _EXPRESSION_READS = {COUNTED: 1, SEEN: 1, ABOUT_AUTHORS: 1, PERSONAL: 20, frozen
 
 def cost_of(declared: FeedDeclaration, contained: Mapping[str, FeedDeclaration] | None = None) -> Cost:
     """Return the cost of a page. `contained` has the declarations of its feeds; a feed that is missing there costs nothing."""
-    parts = list(_parts(declared, contained or {}))
+    sources = list(_source_parts(declared, contained or {}))
+    parts = (*sources, *_page_parts(declared))
     reads = sum(part.reads for part in parts)
-    return Cost(reads, sum(part.candidates for part in parts), tuple(parts))
+    return Cost(reads, sum(part.candidates for part in parts), parts, len(sources))
 
 
-def _parts(declared: FeedDeclaration, contained: Mapping[str, FeedDeclaration]) -> Iterator[Part]:
+def _source_parts(declared: FeedDeclaration, contained: Mapping[str, FeedDeclaration]) -> Iterator[Part]:
     for source in declared.sources:
         if not isinstance(source, OfFeed):
             yield _part_of(source, "", ranked=declared.ranked)
@@ -462,6 +485,9 @@ def _parts(declared: FeedDeclaration, contained: Mapping[str, FeedDeclaration]) 
                 if not isinstance(inner, OfFeed):
                     limited = replace(inner, most=min(inner.most, source.most))
                     yield _part_of(limited, f"feed {source.feed}: ", ranked=declared.ranked)
+
+
+def _page_parts(declared: FeedDeclaration) -> Iterator[Part]:
     yield Part("page", _PAGE_READS, 0)
     if isinstance(declared.order, ByRecipe):
         yield Part("recipe", _RECIPE_READS, 0)
@@ -485,8 +511,27 @@ def label_of(source: Source) -> str:
     return f"{kind} {getattr(source, kind)}" if kind else str(msgspec.to_builtins(source)["from"])
 
 
+def affordable(declared: FeedDeclaration, contained: Mapping[str, FeedDeclaration]) -> Mapping[str, FeedDeclaration]:
+    """Return the contained feeds without the last ones, if a page would be too expensive with them.
+
+    A feed may have become more expensive after it was included in another one.
+    """
+    found = dict(contained)
+    while found and _exceeded(cost_of(declared, found)):
+        found.popitem()
+    return found
+
+
+def _exceeded(cost: Cost) -> bool:
+    return cost.sources > MAX_MERGED or cost.reads > MAX_READS or cost.candidates > MAX_CANDIDATES
+
+
 def check_cost(cost: Cost) -> None:
     """Raise `Unfit` if a page is too expensive, with the part that costs most."""
+    if cost.sources > MAX_MERGED:
+        raise Unfit(
+            f"sources: at most {MAX_MERGED}, with those of contained feeds (got {cost.sources})", field="sources"
+        )
     for name, total, most in (("reads", cost.reads, MAX_READS), ("candidates", cost.candidates, MAX_CANDIDATES)):
         if total > most:
             part = max(cost.parts, key=lambda part: getattr(part, name))

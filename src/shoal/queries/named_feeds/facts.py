@@ -28,13 +28,13 @@ from shoal.core.ranking.preferences import Interests, times_seen
 from shoal.core.ranking.recipes import TERM_NAMES
 from shoal.core.visibility import is_sensitive
 from shoal.graph.payloads.members import personalization_of
-from shoal.graph.schema import COMMENTED_BY, FOLLOWED_BY, LIKED_BY, POSTED, SHARED_BY
+from shoal.graph.schema import COMMENTED_BY, LIKED_BY, SHARED_BY
 from shoal.queries import trends
 from shoal.queries.context import Reads
 from shoal.queries.foryou.interests import interests_of, wished
 from shoal.queries.foryou.scoring import by_score, content_facts, scoring_input
 from shoal.queries.foryou.sources import Proposal
-from shoal.queries.hydration import ViewerState
+from shoal.queries.hydration import ViewerState, profiles
 from shoal.queries.named_feeds.sources import Belonging, OpenSource
 
 _HOUR_MS = 3_600_000
@@ -106,7 +106,7 @@ async def _columns(
     ids = [post.id for post in posts]
     counts, about, recent, interests, memory = await asyncio.gather(
         _counts(reads, ids) if used & COUNTED else _nothing(),
-        _about(reads, authors) if used & ABOUT_AUTHORS else _nothing(),
+        _about(seen, authors) if used & ABOUT_AUTHORS else _nothing(),
         trends.weights(reads, outdated=True) if "recent" in used else _nothing(),
         _interests(reads, viewer) if used & PERSONAL else _no_interests(),
         _memory(reads, viewer) if used & SEEN else _no_memory(),
@@ -131,8 +131,8 @@ async def _columns(
     }
     for name, atype in (("likes", LIKED_BY), ("shares", SHARED_BY), ("comments", COMMENTED_BY)):
         columns[name] = _numbers(counts.get(atype, {}).get(id_, 0) for id_ in ids)
-    for name, atype in (("author_followers", FOLLOWED_BY), ("author_posts", POSTED)):
-        columns[name] = _numbers(about.get(atype, {}).get(post.author_id, 0) for post in posts)
+    for name in ABOUT_AUTHORS:
+        columns[name] = _numbers(about[name][post.author_id] if about else 0 for post in posts)
     if interests is not None:
         columns["author_interest"] = _numbers(interests.authors.get(post.author_id, 0.0) for post in posts)
         columns["tag_interest"] = _numbers(
@@ -168,8 +168,13 @@ async def _counts(reads: Reads, ids: Sequence[int]) -> Mapping[Any, Mapping[int,
     return await reads.graph.assoc_count(ids, (LIKED_BY, SHARED_BY, COMMENTED_BY))
 
 
-async def _about(reads: Reads, authors: Sequence[int]) -> Mapping[Any, Mapping[int, int]]:
-    return await reads.graph.assoc_count(authors, (FOLLOWED_BY, POSTED))
+async def _about(seen: ViewerState, authors: Sequence[int]) -> Mapping[Any, Mapping[int, int]]:
+    members = {id_: seen.members[id_] for id_ in authors}
+    found = await profiles(seen.graph, members, seen.viewer, seen.relationships)
+    return {
+        "author_followers": {id_: each.followers for id_, each in found.items()},
+        "author_posts": {id_: each.posts for id_, each in found.items()},
+    }
 
 
 async def _interests(reads: Reads, viewer: int | None) -> Interests | None:

@@ -47,6 +47,7 @@ from shoal.queries.named_feeds.sources import (
     open_sources,
     proposed,
     rankable,
+    within_age,
 )
 from shoal.queries.pagination import RowReader, check_limit, read_items
 from shoal.queries.pipeline import Page, content_filters_of
@@ -54,6 +55,8 @@ from shoal.queries.pipeline import Page, content_filters_of
 MOST_POSITIONS = 500
 """Posts in a ranking."""
 MOST_UNREAD = 100
+MAX_PASSES = 5
+"""Maximum reads of the sources for a page in the order of time."""
 
 
 class FeedEntry(NamedTuple):
@@ -120,8 +123,14 @@ async def page(
 async def by_time(
     reads: Reads, viewer: int | None, feed: NamedFeed, cursor: Cursor, *, pulled: bool = False
 ) -> FeedPage:
-    """Return a page of a feed in the order of time. For `pulled`, see `open_sources`."""
+    """Return a page of a feed in the order of time. For `pulled`, see `open_sources`.
+
+    If few posts match, the page is shorter than the limit, or even empty, and its `next` is the position that was reached.
+    """
     declared = feed.declaration
+    cursor = within_age(declared.filters, reads.tags.clock(), cursor)
+    if cursor.before <= cursor.after:
+        return FeedPage([])
     contained = await contained_feeds(reads.graph, viewer, declared)
     sources = await open_sources(reads, viewer, declared, contained, pulled=pulled)
     if not sources:
@@ -131,8 +140,16 @@ async def by_time(
     admits = await admission(reads, declared.filters)
     masks: dict[int, int] = {}
 
+    passes: list[list[int]] = []
+    stopped = False
+
     async def skeleton(at: Cursor) -> list[int]:
-        return await proposed(sources, at)
+        nonlocal stopped
+        if len(passes) == MAX_PASSES:
+            stopped = True
+            return []
+        passes.append(await proposed(sources, at))
+        return passes[-1]
 
     async def sift(ids: Sequence[int]) -> list[Row]:
         found = belonging(seen, await seen.look(ids), sources, admits, ranked=False)
@@ -144,6 +161,8 @@ async def by_time(
 
     rows = RowReader(cursor, skeleton, sift, int)
     entries, after = await read_items(cursor, rows, show, attrgetter("id"))
+    if stopped and after is None and not cursor.oldest_first:
+        after = passes[-1][-1]
     labels = [source.label for source in sources]
     return FeedPage([FeedEntry(entry, Explanation(labels_of(masks[entry.id], labels))) for entry in entries], after)
 
@@ -156,7 +175,7 @@ async def rank(
     contained = await contained_feeds(reads.graph, viewer, declared)
     sources = await open_sources(reads, viewer, declared, contained, pulled=pulled)
     seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
-    rows = await seen.look(await newest_of_each(sources))
+    rows = await seen.look(await newest_of_each(sources, within_age(declared.filters, reads.tags.clock(), Cursor())))
     found = belonging(seen, rows, sources, await admission(reads, declared.filters), ranked=True)
     best = await ranked(reads, viewer, declared, values, seen, found, sources)
     posts = [each.row[1] for each in best.found]

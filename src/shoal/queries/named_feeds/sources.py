@@ -23,6 +23,7 @@ from shoal.core.feeds.declarations import (
     WithTag,
     label_of,
 )
+from shoal.core.ids import floor_at
 from shoal.core.kind_index import Filter
 from shoal.core.kinds import value_at
 from shoal.core.model import HELD, MediaKind, MemberList, Post, Visibility
@@ -52,6 +53,8 @@ from shoal.queries.pipeline import Skeleton
 from shoal.queries.public_timelines import listed_publicly
 
 _HOUR_MS = 3_600_000
+_ID_SLACK_MS = _HOUR_MS
+"""An import may give a post the id of a slightly different time, if other posts have the ids of its time."""
 _KINDS: Mapping[str, tuple[MediaKind, ...]] = {
     "image": (MediaKind.IMAGE,),
     "video": (MediaKind.VIDEO, MediaKind.GIFV),
@@ -215,9 +218,9 @@ async def proposed(sources: Sequence[OpenSource], at: Cursor) -> list[int]:
     return sorted({id_ for ids in found for id_ in ids}, reverse=not at.oldest_first)[: at.limit]
 
 
-async def newest_of_each(sources: Sequence[OpenSource]) -> list[int]:
-    """Return the newest ids of each source, up to its maximum."""
-    found = await asyncio.gather(*[source.skeleton(Cursor(limit=source.most)) for source in sources])
+async def newest_of_each(sources: Sequence[OpenSource], at: Cursor) -> list[int]:
+    """Return the newest ids of each source in the range of a cursor, up to the maximum of the source."""
+    found = await asyncio.gather(*[source.skeleton(at.of(source.most)) for source in sources])
     return list(dict.fromkeys(id_ for ids in found for id_ in ids))
 
 
@@ -283,6 +286,16 @@ async def admission(reads: Reads, filters: Filters) -> Condition:
         return _has_media(filters.media, seen, post)
 
     return admits
+
+
+def within_age(filters: Filters, now: int, at: Cursor) -> Cursor:
+    """Return the part of a range that can have posts of the age that the filters admit. `now` is in Unix milliseconds."""
+    before, after = at.before, at.after
+    if filters.minimum_age_hours:
+        before = min(before, floor_at(int(now - filters.minimum_age_hours * _HOUR_MS) + _ID_SLACK_MS))
+    if filters.maximum_age_hours is not None:
+        after = max(after, floor_at(int(now - filters.maximum_age_hours * _HOUR_MS) - _ID_SLACK_MS))
+    return at._replace(before=before, after=after)
 
 
 def _has_media(kind: str, seen: ViewerState, post: Post) -> bool:
