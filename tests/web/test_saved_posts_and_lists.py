@@ -8,6 +8,7 @@ import pytest
 
 from shoal.commands import reactions, relationships
 from shoal.graph.schema import BOOKMARK
+from shoal.web.routes import MASTODON_PATHS
 from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.web.browser import Page, found_in, member, visitor
 from tests.web.pictures import posted
@@ -139,3 +140,12 @@ def test_home_tabs_show_five_lists_and_followed_tags(here: NetworkFixture) -> No
     page = browser.open("/lists")
     assert "#dawn" in page.text
     assert "#dawn" not in page.press("Unfollow #dawn").text
+
+
+def test_page_paths_of_mastodon_open_corresponding_pages(here: NetworkFixture) -> None:
+    member(here, "mia")
+    browser = visitor(here)
+    browser.come_in("mia")
+    for path, expected in MASTODON_PATHS.items():
+        page = browser.open(path)
+        assert (page.status, page.path) == (200, expected), path

@@ -63,6 +63,25 @@ from shoal.web import settings as settings_pages
 from shoal.web.errors import error_page
 from shoal.web.request_context import ctx_of, logged_in
 
+MASTODON_PATHS = {
+    "/home": "/",
+    "/public": "/explore",
+    "/public/local": "/explore",
+    "/public/remote": "/explore",
+    "/bookmarks": "/saved",
+    "/favourites": "/liked",
+    "/publish": "/compose",
+    "/follow_requests": "/requests",
+    "/followed_tags": "/lists",
+    "/mutes": "/settings/people",
+    "/blocks": "/settings/people",
+    "/filters": "/settings/filters",
+    "/directory": "/explore/people",
+    "/keyboard-shortcuts": "/keys",
+    "/settings/preferences": "/settings",
+}
+"""Paths of Mastodon's web app, which members type or have bookmarked, and the pages here with that content."""
+
 
 def pages(settings: Settings) -> tuple[Route, ...]:
     return (
@@ -122,5 +141,7 @@ async def no_page(app_context: AppContext, scope: Scope, receive: Receive, send:
     request = Request(scope, receive)
     caller = await logged_in(app_context, request) or ANONYMOUS
     ctx = await ctx_of(Context(caller, request, app_context, {}))
-    response = await error_page(ctx, NotFound("There is no such page"))
+    path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
+    page = MASTODON_PATHS.get(path) if request.method in {"GET", "HEAD"} else None
+    response = ctx.go(page) if page else await error_page(ctx, NotFound("There is no such page"))
     await response(scope, receive, send)

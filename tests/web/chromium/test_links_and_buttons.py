@@ -32,7 +32,7 @@ _DEPTH = 2
 """The number of successive clicks on one page: the first may open a menu or a form with more controls."""
 _PARTS = ("home", "post", "profile-posts", "people", "notifications", "conversation", "message", "list-edit")
 """Pages that together contain all parts with partial responses: posts, comments, member cards, polls and forms."""
-_KEYS = ("c", "l", "b", "s", "o", "p", ".", "?", "n", "/")
+_KEYS = ("c", "r", "l", "f", "b", "s", "o", "p", ".", "?", "n", "/")
 _DESTRUCTIVE = re.compile(
     r"delete|remove|dismiss|discard|logout|forget|/end|/undo|/confirm|/reset|/goodbye|suspend|block|drop"
     r"|/settings/(account|email|password|second_factor|sessions|invitations)|/moderation/|/ops/|/notifications/requests"

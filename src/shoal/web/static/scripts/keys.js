@@ -1,5 +1,15 @@
 // Keyboard shortcuts; the page /keys lists them. They are disabled while typing.
-const PLACES = { h: "/", e: "/explore", n: "/notifications", m: "/conversations", s: "/saved", y: "/for-you" };
+const PLACES = {
+  h: "/",
+  e: "/explore",
+  n: "/notifications",
+  m: "/conversations",
+  s: "/saved",
+  y: "/for-you",
+  f: "/liked",
+  l: "/lists",
+  r: "/requests",
+};
 let going = false;
 
 const articles = () => [...document.querySelectorAll("main article")];
@@ -22,13 +32,19 @@ const follow = (...rels) => document.querySelector(`.masthead [rel=${rels[docume
 // The comment form of the page, unless a comment is selected.
 const form = () => !here()?.closest(".comment-at") && document.querySelector("#comments textarea");
 
+const comment = () => (form() ? form().focus() : press(".actions :is(.comment, .answer-link)"));
+const like = () => press(".actions .like");
+
 const ACTS = {
+  // f and r are the keys of Mastodon.
   j: () => step(1),
   k: () => step(-1),
-  l: () => press(".actions .like"),
+  l: like,
+  f: like,
   b: () => press(".actions .save"),
   s: () => press(".actions .share"),
-  c: () => (form() ? form().focus() : press(".actions :is(.comment, .answer-link)")),
+  c: comment,
+  r: comment,
   x: () => press(":is(.spoiler, .fold, .cover) > summary"),
   o: () => press(".byline .at a"),
   p: () => press("a.photo"),
