@@ -163,7 +163,7 @@ class Scene:
         tables = {table: {cells[id_] for id_ in await ids(table, at)} - {None} for table, at in CONTENTS.values()}
         tables["posts"] = {cells[id_] for id_ in await ids("posts", "id")} - {None}
         held = {cells[id_] for (id_,) in await target.read("SELECT id FROM posts WHERE held")}
-        assert held == {cell for cell in tables["posts"] if cell[0] == "reported"}
+        assert held == {cell for cell in tables["posts"] if cell is not None and cell[0] == "reported"}
         limited = await target.read("SELECT name FROM members WHERE limited")
         assert limited == [(self.authors["by a limited author"].name,)]
         kinds = await target.read("SELECT id FROM posts WHERE kind = 'recipe'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import subprocess
 import sys
@@ -42,15 +43,26 @@ def need(package: Path) -> None:
 
 
 def build(folder: Path) -> None:
-    """Generate the types and compile the package into `dist`, without declarations. `folder` is for a temporary file."""
+    """Generate the types and compile the package into `dist`, without declarations. `folder` is for a temporary file.
+
+    Without changes since the last build, nothing is written: another worker may be reading the files.
+    """
     need(SDK)
     description = folder / "openapi.json"
     description.write_text(document())
-    (SDK / "build").mkdir(exist_ok=True)
-    with (SDK / "build" / "lock").open("w") as lock:
+    build_folder = SDK / "build"
+    build_folder.mkdir(exist_ok=True)
+    with (build_folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        sources = (path for folder in ("src", "scripts") for path in sorted((SDK / folder).rglob("*.*")))
+        written = (path.read_bytes() for path in sources if path.name != "schema.ts")
+        state = hashlib.sha256(b"\0".join([description.read_bytes(), *written])).hexdigest()
+        stamp = build_folder / "state"
+        if stamp.exists() and stamp.read_text() == state and (SDK / "dist" / "index.js").exists():
+            return
         node("scripts/generate.mjs", SHOAL_OPENAPI=str(description))
         node("scripts/compile.mjs")
+        stamp.write_text(state)
 
 
 def bundle(target: Path, entry: Path | str, *options: str) -> Path:
