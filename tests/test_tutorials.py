@@ -86,6 +86,10 @@ def test_tutorial_commands_print_documented_output(reader: Reader) -> None:
     assert reader.follow(DOCS / "tutorial.md") == 5
 
 
+def test_recipe_tutorial_commands_print_documented_output(reader: Reader) -> None:
+    assert reader.follow(DOCS / "tutorial-recipes.md") == 4
+
+
 def test_embedding_guide_programs_print_documented_output(reader: Reader) -> None:
     assert reader.follow(DOCS / "howto" / "embed.md") == 3
 
