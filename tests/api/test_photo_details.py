@@ -160,7 +160,7 @@ def test_image_original_is_only_served_while_a_status_allows_downloads() -> None
         answer = shoal.ask("GET", f"{url.path}?download")
         assert (url.path, url.query) == (hidden, b"download")
         assert answer.headers["cache-control"] == "private, max-age=30"
-        assert answer.headers["content-disposition"] == f'attachment; filename="{Path(hidden).name}"'
+        assert answer.headers["content-disposition"] == "attachment"
         assert Image.open(io.BytesIO(answer.content)).size == (900, 600)
         assert not [mark for mark in MARKS if mark.encode() in answer.content]
         shoal.json("DELETE", path, bea)
@@ -174,7 +174,7 @@ def test_photo_download_without_stored_original_serves_largest_stored_size(share
     url = httpx.URL(status["media_attachments"][0]["shoal"]["original_url"])
     answer = shared.ask("GET", f"{url.path}?download", headers={"Accept": "image/avif,*/*"})
     assert answer.headers["content-type"] == "image/jpeg"
-    assert answer.headers["content-disposition"].startswith("attachment; filename=")
+    assert answer.headers["content-disposition"] == "attachment"
     assert shared.ask("GET", f"{url.path}?download=1").headers.get("content-disposition") is None
 
 

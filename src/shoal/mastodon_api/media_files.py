@@ -226,7 +226,8 @@ class Files:
     async def _download(self, key: str, asked: Headers) -> Response:
         """Return the file with a header that makes browsers save it."""
         response = await self._stored(key, asked)
-        response.headers["Content-Disposition"] = f'attachment; filename="{key.rpartition("/")[2]}"'
+        # Without a name, a browser takes that of the link, or that of the URL.
+        response.headers["Content-Disposition"] = "attachment"
         return response
 
     async def _stored(self, key: str, asked: Headers) -> Response:
