@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import count
 from typing import Any, get_args
 
@@ -66,12 +67,14 @@ def _scalar(of: inspect.Type, numbers: count[int]) -> Any:
         case inspect.BoolType():
             # This field may also be None, which is its default.
             return True
-        case inspect.IntType():
-            return next(numbers)
-        case inspect.FloatType():
-            return -next(numbers) / 7
-        case inspect.StrType():
-            return f"{TEXT} {next(numbers)}"
+        case inspect.IntType(ge=least, le=most):
+            return min(max(next(numbers), least or 0), most or sys.maxsize)
+        case inspect.FloatType(ge=least):
+            return -next(numbers) / 7 if least is None else least + next(numbers) / 7
+        case inspect.StrType(max_length=longest):
+            number = next(numbers)
+            text = f"{TEXT} {number}"
+            return text if longest is None or len(text) <= longest else f"{number:02}"
         case inspect.BytesType():
             return DATA + bytes([next(numbers)])
     raise TypeError(f"{of} has no example value: add a case for it")

@@ -241,6 +241,7 @@ ASKING = {
     "/api/v1/admin/retention",
     "/api/shoal/v1/contacts",
     "/api/shoal/v1/contacts/archive",
+    "/api/shoal/v1/feeds/dry_run",
 }
 """Read-only routes that take a query in the request body."""
 

@@ -140,6 +140,8 @@ SHARED = (
     "/api/shoal/v1/receipts/",
     # For server keys, which act for no member.
     "/api/shoal/v1/members/",
+    "/api/shoal/v1/by-external-id/",
+    "/api/shoal/v1/kinds/",
     "/api/shoal/v1/events/schemas/",
     "/api/shoal/v1/webhooks/",
     "/api/shoal/v1/moderation/",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 import weakref
 from contextlib import closing
 from pathlib import Path
@@ -82,6 +83,10 @@ async def test_benchmark_result_of_one_call_is_freed_before_the_next_call_is_mea
         results.append(weakref.ref(found))
 
     async def write() -> None:
+        # The thread may hold the result a moment longer. The event loop, which does not run here, must not hold it.
+        deadline = time.monotonic() + 10
+        while results[-1]() is not None and time.monotonic() < deadline:
+            time.sleep(0.001)  # noqa: ASYNC251  # the event loop must not run
         held.append(results[-1]() is not None)
 
     async with opened(path, growth.READER + 1 + growth.FANS) as shoal:

@@ -139,7 +139,8 @@ def test_placement_study_name_csv_with_single_column_needs_no_column_option(tmp_
         (b"name,posts\nann,inf\n", ("", "posts"), "is not a weight"),
         (b"", ("", ""), "with --column: none"),
         (b"name\n\xff\n", ("", ""), "not UTF-8"),
-        (b'name\n"' + b"x" * 140_000, ("", ""), "field larger"),
+        # An import of archives in the same process raises the limit of the csv module.
+        (b'name\n"' + b"x" * 140_000, ("", ""), "field larger|a name has at most"),
     ],
 )
 def test_placement_study_name_csv_unreadable_is_refused_with_reason(

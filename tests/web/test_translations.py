@@ -134,7 +134,7 @@ FOR_PROGRAMS = (
     r"(action|likeness|like_removed): .*|there is no moderation rule X|a bulk action has at most .*",
     # Errors of kinds of posts, which only programs declare and use.
     r"(schema|kind|filter|index|pairs): .*|there are X kinds already.*|there is no kind X|X: X|at most X bytes \(got X\)",
-    r"X: (the schema has no property|a path has at most|the property) X.*",
+    r"a declaration has at most .*|X: (the schema has no property|a path has at most|the property) X.*",
     # Errors of commands: no page blocks words.
     r"a word must have .*|X is not blocked",
 )

@@ -31,7 +31,7 @@ def event(data: Any) -> Event:
 def post(**changes: Any) -> Event:
     usual: dict[str, Any] = {
         **dict.fromkeys(("author_id", "id"), "1"),
-        **dict.fromkeys(("text", "content_warning", "language", "created_at"), ""),
+        **dict.fromkeys(("text", "content_warning", "language", "created_at", "kind"), ""),
         **dict.fromkeys(("edited_at", "in_reply_to_id", "in_reply_to_author_id", "thread_id", "poll", "place", "data")),
         **dict.fromkeys(("sensitive", "held"), False),
         **{name: [] for name in ("tags", "mentions", "media")},
