@@ -613,6 +613,35 @@ async def test_idle_process_leaves_stores_and_registers_again_when_it_reads() ->
     await live.close()
 
 
+class Slow(Keeper):
+    """A store whose answers take a few iterations of the event loop."""
+
+    async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return await super().beat(me, version, joins=joins)
+
+    async def leave(self, me: int) -> None:
+        await asyncio.sleep(0)
+        await super().leave(me)
+
+
+@pytest.mark.parametrize("turns", range(12))
+@in_loop
+async def test_process_that_becomes_idle_closes_at_once(turns: int) -> None:
+    known = first_map({"0-31": "a", "32-63": "b"})
+
+    async def store(_url: str, owns: Owns) -> Store:
+        return MemoryGraph(owns)
+
+    live = LiveMap(store, lambda url: Slow(url, known, []), known, idle_seconds=0.0, look_seconds=60.0)
+    await live.open()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        await live.close()
+
+
 @in_loop
 async def test_idle_process_adopts_new_shard_map_without_being_used() -> None:
     calls: list[tuple[str, str]] = []

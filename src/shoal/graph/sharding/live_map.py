@@ -255,7 +255,8 @@ class LiveMap:
         self._until[url] = 0.0
         try:
             await self._post(url).leave(self._me)
-            while not await set_within(woken, self._look_seconds):
+            # `close` may have been called before the event existed.
+            while not self._closing.is_set() and not await set_within(woken, self._look_seconds):
                 reply = await self._post(url).look(self.map.version)
                 if reply.newer is not None:
                     await self._adopt(reply.newer)
