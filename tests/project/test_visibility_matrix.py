@@ -1,6 +1,6 @@
 """What the tables contain of each post, by visibility, content, state and `include`, compared with a handwritten table.
 
-Posts do not expire: those that are deleted, scheduled or wait for approval are the ones without a current version.
+Posts do not expire. Deleted, scheduled and held posts have no current version.
 """
 
 from __future__ import annotations

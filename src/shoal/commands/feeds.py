@@ -284,7 +284,8 @@ async def _own(graph: Reader, member_id: int, reference: str) -> NamedFeed:
 def _check_shareable(declared: FeedDeclaration, *, shared: bool) -> None:
     if shared and declared.has_lists:
         raise Unfit(
-            "shared: a feed with a list cannot be shared, because it would tell who is on the list", field="shared"
+            "shared: a feed with a list cannot be shared, because it would reveal the members of the list",
+            field="shared",
         )
 
 

@@ -58,7 +58,7 @@ Schema = dict[str, Any] | bool
 
 
 def checked_schema(schema: object) -> str:
-    """Return a schema as JSON text. Raises `InvalidInput`, which names the part of the schema and what is allowed."""
+    """Return a schema as JSON text. Raises `InvalidInput` with the part of the schema and the allowed values."""
     if not isinstance(schema, dict):
         raise _invalid("schema", "must be an object")
     text = msgspec.json.encode(schema)
@@ -103,7 +103,7 @@ def is_valid(schema: str, data: object) -> bool:
 
 
 def check_data(schema: str, data: object) -> None:
-    """Raise `InvalidInput` if the data does not match the schema. The message names the path, what is allowed, and the value."""
+    """Raise `InvalidInput` if the data does not match the schema. The message names the path, the limit and the value."""
     error = next(iter(_compiled(schema).iter_errors(data)), None)
     if error is None:
         return

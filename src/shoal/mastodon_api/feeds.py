@@ -195,7 +195,7 @@ class FeedDryRunEntity(msgspec.Struct, kw_only=True):
 
 @router.get(_FEEDS, auth="optional", scope="read:lists", answer=list[FeedEntity])
 async def list_feeds(context: Context, _params: None) -> object:
-    """List the feeds of the server, then those that the caller owns, and those of other members that the caller follows."""
+    """List the feeds of the server, then the caller's own feeds, then the feeds of other members that the caller follows."""
     graph, member = context.app.graph, context.caller.member_id
     found = await feeds_of(graph, 0)
     if member is not None:

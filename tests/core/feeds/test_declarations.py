@@ -1,4 +1,4 @@
-"""Declarations of named feeds: what is accepted, the values of parameters, and the cost of a page."""
+"""Declarations of named feeds: validation, parameters, and the cost of a page."""
 
 from __future__ import annotations
 

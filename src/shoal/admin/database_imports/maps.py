@@ -175,7 +175,7 @@ class Section(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """A name for the progress of this section. It changes with the map, which decides what is read and what is rejected."""
+        """A name for the progress of this section. It changes with the map, which selects and rejects rows."""
         fields = msgspec.json.encode(self.fields, order="deterministic").decode()
         whole = "\n".join((self.kind, self.table, self.query, self.watermark, *self.order, self.ids, fields))
         return f"{self.kind}-{blake2b(whole.encode(), digest_size=8).hexdigest()}"

@@ -919,7 +919,7 @@ def _is_user_name(name: str) -> bool:
 
 
 def _shortened(text: str, limit: int) -> str:
-    """Return at most `limit` characters of a text, without those that are not text."""
+    """Return the first `limit` characters of a text, cleaned as `as_text` does."""
     return normalized("NFC", as_text(text))[:limit]
 
 

@@ -123,7 +123,7 @@ FUNCTIONS = (*_NUMBERS, "if", "has")
 
 
 def parse(text: str, parameters: Mapping[str, Type], *, field: str = "expression") -> Expression:
-    """Parse an expression whose result is a number. Raises `InvalidInput`, which names the position and what is allowed there."""
+    """Parse an expression whose result is a number. Raises `InvalidInput` with the position and the allowed tokens."""
     return _Parser(text, parameters, field).expression()
 
 
