@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.sdk.package import SDK, need
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -39,6 +42,16 @@ def test_documentation_site_lists_commands_and_options(site: Path) -> None:
     page = (site / "reference" / "command-line" / "index.html").read_text()
     for words in ("shoal block network", "shoal shards rollback", "--severity"):
         assert words in page
+
+
+def test_documentation_site_contains_reference_of_typescript_client(site: Path) -> None:
+    need(SDK)
+    reference = site / "reference" / "typescript"
+    assert (reference / "functions" / "react.useFeed.html").exists()
+    assert (reference / "functions" / "index.createShoal.html").exists()
+    page = site / "howto" / "typescript" / "index.html"
+    (link,) = re.findall(r'href="([^"]*reference/typescript/)"', page.read_text())
+    assert (page.parent / link / "index.html").resolve() == reference / "index.html"
 
 
 def test_documentation_site_loads_no_external_scripts_or_stylesheets(site: Path) -> None:

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 from pathlib import Path
 
 from tests.api.in_memory_network import picture
+from tests.doc_snippets import files
 from tests.engines.chromium import browser, window
 from tests.sdk.conftest import Product
-from tests.sdk.package import SDK, bundle, node, site
+from tests.sdk.package import ROOT, SDK, bundle, node, site
 
 MAX_CORE_BYTES = 15 * 1024
 
 
-def test_typescript_sources_and_tests_have_no_type_errors() -> None:
-    node("node_modules/typescript/bin/tsc")
+def test_typescript_sources_tests_and_tutorial_have_no_type_errors() -> None:
+    folder = SDK / "build" / "tutorial"
+    for path, text in files(ROOT / "docs" / "tutorial-recipes.md").items():
+        if path.startswith("page/src/"):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+    paths = {"@shoal/client": ["../../src/index.ts"], "@shoal/client/react": ["../../src/react/index.ts"]}
+    options = {"paths": paths, "allowImportingTsExtensions": True, "tsBuildInfoFile": "../tutorial.tsbuildinfo"}
+    sources = ["../../src", "../../test", "../../vitest.config.ts", "page"]
+    configuration = {"extends": "../../tsconfig.json", "compilerOptions": options, "include": sources}
+    (folder / "tsconfig.json").write_text(json.dumps(configuration))
+    node("node_modules/typescript/bin/tsc", "-p", folder)
 
 
 def test_client_tests_pass_against_server(product: Product, tmp_path: Path) -> None:

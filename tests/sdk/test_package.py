@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from scripts.openapi import document
+from tests.doc_snippets import files
 from tests.sdk.conftest import Product
 from tests.sdk.package import NODE, ROOT, SDK, need, node
 
@@ -26,6 +29,15 @@ export const useHome = (): FeedResult => useFeed(homeFeed);
 // @ts-expect-error: the id is missing
 export const wrong = () => shoal.get("/api/v1/statuses/{id}");
 """
+_IMPORT = re.compile(r'^import \{ (.*) \} from "(.*)";\n', re.MULTILINE)
+_GUIDE_NAMES = """
+declare const shoal: Shoal, file: File, signal: AbortSignal;
+declare const [token, yesterday, clientId, clientSecret, redirectUri]: string[];
+declare const show: (text: string) => void, retryAfter: (seconds: number) => void, bar: (part: number) => void;
+declare const prepend: (status: Status) => void, remove: (id: string) => void, reload: () => void;
+declare const jwtFromOurBackend: () => Promise<string>;
+"""
+"""Names that the guide uses without a definition."""
 _COMPILER_OPTIONS = {"strict": True, "module": "nodenext", "target": "es2022", "types": ["node"], "jsx": "react-jsx"}
 
 
@@ -84,6 +96,54 @@ def test_packed_client_installs_and_works_in_clean_project(copy: Path, product: 
     token = product.served.join("ann").token
     variables = {"SHOAL_URL": product.served.url, "SHOAL_TOKEN": token}
     assert node("program.js", cwd=project, **variables) == "true\n"
+
+
+def test_page_of_recipe_tutorial_installs_and_builds_with_its_commands(copy: Path, tmp_path: Path) -> None:
+    page = ROOT / "docs" / "tutorial-recipes.md"
+    for path, text in files(page).items():
+        if path.startswith("page/"):
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text)
+    commands = [line.split()[1:] for line in page.read_text().splitlines() if line.startswith("npm ")]
+    assert commands[:3] == [
+        ["--prefix", "../sdk/typescript", "ci"],
+        ["--prefix", "../sdk/typescript", "run", "build"],
+        ["pack", "../sdk/typescript"],
+    ]
+    assert commands[3:] == [["--prefix", "page", "install"], ["--prefix", "page", "run", "dev"]]
+    packed = npm("pack", copy, cwd=tmp_path)
+    assert packed.returncode == 0, packed.stderr
+    installed = npm(*commands[3], cwd=tmp_path)
+    if installed.returncode and not os.environ.get("CI"):
+        pytest.skip(f"npm cannot install packages: {installed.stderr[-200:]}")
+    assert installed.returncode == 0, installed.stderr
+    for script in ("check", "build"):
+        done = npm("--prefix", "page", "run", script, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "page" / "dist" / "index.html").exists()
+
+
+def test_code_of_typescript_guide_has_no_type_errors(copy: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "typescript.md").read_text()
+    imports = {"@shoal/client": {"type Shoal", "type Status", "createShoal"}}
+    parts = []
+    for block in re.findall(r"^(?:    .*\n|\n)+", page, re.MULTILINE):
+        code = textwrap.dedent(block)
+        for names, module in _IMPORT.findall(code):
+            imports.setdefault(module, set()).update(names.split(", "))
+        code = _IMPORT.sub("", code).strip()
+        if code and not code.startswith(("make ready", "npm ")):
+            parts.append(code if code.startswith("function") else f"{{\n{code}\n}}")
+    assert len(parts) >= 9
+    lines = [f'import {{ {", ".join(sorted(names))} }} from "{module}";' for module, names in imports.items()]
+    (tmp_path / "guide.tsx").write_text("\n".join([*lines, _GUIDE_NAMES, *parts]))
+    (tmp_path / "node_modules").symlink_to(SDK / "node_modules")
+    paths = {"@shoal/client": [f"{copy}/dist/index.d.ts"], "@shoal/client/react": [f"{copy}/dist/react/index.d.ts"]}
+    # The code of the guide is without types, such as those of the properties of components.
+    options = {**_COMPILER_OPTIONS, "strict": False, "paths": paths, "noEmit": True, "skipLibCheck": True}
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "files": ["guide.tsx"]}))
+    node("node_modules/typescript/bin/tsc", cwd=tmp_path)
 
 
 def test_reference_of_client_has_a_page_for_each_function_and_no_broken_link(copy: Path) -> None:

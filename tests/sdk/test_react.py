@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
@@ -13,6 +14,14 @@ from tests.api.in_memory_network import picture
 from tests.clients.server import Served, a_shoal, until
 from tests.engines.chromium import browser, window
 from tests.sdk.package import bundle, site
+
+_WATCH_LIKES = """() => {
+    window.pressed = [];
+    new MutationObserver((changes) => {
+        for (const { target } of changes) if (target.ariaPressed === "true") window.pressed.push(target.textContent);
+    }).observe(document.body, { subtree: true, attributeFilter: ["aria-pressed"] });
+}"""
+"""Records the buttons that become pressed."""
 
 
 class Shown(NamedTuple):
@@ -55,12 +64,21 @@ def shown(served: Served, address: str, chromium: Browser) -> Iterator[Shown]:
     with window(chromium) as context:
         page = context.new_page()
         page.goto(address)
-        page.evaluate("given => app.start(...given)", [served.url, ann.token, str(other.id), str(posts[2].id)])
+        given = [served.url, ann.token, str(other.id), str(posts[2].id), _a_ranked_feed(served, ann.token)]
+        page.evaluate("given => app.start(...given)", given)
         expect(page.get_by_role("heading", name=ann.name)).to_be_visible()
         expect(page.get_by_label("Home").get_by_role("article")).to_have_count(2)
         yield Shown(page, writer, ann.name, posts[2].id)
     for client in (reader, writer):
         client.session.close()
+
+
+def _a_ranked_feed(served: Served, token: str) -> str:
+    order = {"by": "expression", "expression": "-age_hours"}
+    body = {"title": "Bread", "declaration": {"sources": [{"from": "tag", "tag": "bread"}], "order": order}}
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = httpx.post(f"{served.url}/api/shoal/v1/feeds", json=body, headers=headers)
+    return str(answer.raise_for_status().json()["id"])
 
 
 def article(page: Page, text: str, section: str = "Home") -> Locator:
@@ -79,6 +97,14 @@ def test_feed_reads_next_pages_and_shows_new_edited_and_deleted_posts(shown: Sho
     expect(home.get_by_role("article").first).to_contain_text("An edited post")
     writer.status_delete(made)
     expect(home.get_by_role("article")).to_have_count(3)
+
+
+def test_ranked_feed_reports_newer_posts_and_is_read_again(shown: Shown) -> None:
+    declared = shown.page.get_by_label("Declared")
+    shown.other.status_post("Fresh #bread")
+    declared.get_by_role("button", name="Show newer").click()
+    expect(declared.get_by_text("Fresh #bread")).to_be_visible()
+    expect(declared.get_by_role("button", name="Show newer")).to_have_count(0)
 
 
 def test_like_is_shown_in_all_lists_before_the_response(shown: Shown) -> None:
@@ -108,6 +134,54 @@ def test_failed_like_is_taken_back_with_its_reason(shown: Shown) -> None:
     expect(post.get_by_role("alert")).to_have_text("The server has a break")
     expect(post.get_by_role("button", name="Like", pressed=False)).to_be_visible()
     expect(post).to_contain_text("0 likes")
+
+
+def test_like_and_unlike_in_quick_succession_end_in_the_last_state(shown: Shown) -> None:
+    page = shown.page
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/favourite", hold)
+    post = article(page, "Post 2")
+    post.get_by_role("button", name="Like", pressed=False).click()
+    post.get_by_role("button", name="Like", pressed=True).click()
+    page.evaluate(_WATCH_LIKES)
+    with page.expect_response("**/unfavourite"):
+        held[0].continue_()
+    expect(post.get_by_role("button", name="Like", pressed=False)).to_be_visible()
+    until(lambda: shown.other.status(shown.post).favourites_count == 0)
+    assert page.evaluate("window.pressed") == []
+
+
+def test_components_in_strict_mode_share_one_connection_of_a_stream(
+    served: Served, address: str, chromium: Browser
+) -> None:
+    ann, requested = served.join("ann"), []
+    client = served.client(ann.token)
+    post, me = client.status_post("A post"), client.me()
+    client.session.close()
+    with window(chromium) as context:
+        page = context.new_page()
+        page.on("request", lambda request: requested.append(request.url.partition("?")[0]))
+        page.goto(address)
+        with page.expect_response("**/streaming/user*"):
+            page.evaluate("given => app.start(...given)", [served.url, ann.token, str(me.id), str(post.id)])
+        expect(page.get_by_label("Home").get_by_role("article")).to_have_count(1)
+        assert requested.count(f"{served.url}/api/v1/streaming/user") == 1
+
+
+def test_removed_component_aborts_its_requests_and_closes_its_stream(shown: Shown) -> None:
+    page, failed = shown.page, set[str]()
+    page.on("requestfailed", lambda request: failed.add(request.url.partition("?")[0].rpartition("/")[2]))
+    page.route("**/timelines/home*", lambda route: None)
+    with page.expect_request("**/timelines/home*"):
+        page.get_by_label("Home").get_by_role("button", name="More").click()
+    page.evaluate("app.stop()")
+    expect(page.get_by_label("Home")).to_have_count(0)
+    # Playwright receives the failures while it evaluates.
+    until(lambda: page.evaluate("true") and {"home", "user"} <= failed)
 
 
 def test_share_save_and_follow_are_kept_by_the_server(shown: Shown) -> None:

@@ -2,7 +2,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { createShoal, ShoalError } from "@shoal/client";
-import { ShoalProvider } from "@shoal/client/react";
+import { retryOptions, ShoalProvider } from "@shoal/client/react";
 import { App } from "./App.tsx";
 import { completeLogIn, currentToken, forgetToken, serverUrl } from "./session.ts";
 import "./styles.css";
@@ -15,10 +15,7 @@ const cache = new QueryClient({
   queryCache: new QueryCache({ onError }),
   mutationCache: new MutationCache({ onError }),
   defaultOptions: {
-    queries: {
-      staleTime: 60_000,
-      retry: (failures, error) => failures < 2 && !(error instanceof ShoalError && !error.temporary),
-    },
+    queries: { ...retryOptions, staleTime: 60_000 },
   },
 });
 

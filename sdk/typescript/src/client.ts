@@ -70,7 +70,7 @@ export interface Answer<D> {
 export type TokenSource = () => string | undefined | Promise<string | undefined>;
 
 export interface ShoalOptions {
-  /** The address of the server, such as `https://social.example`. */
+  /** The address of the server, such as `https://social.example`. In a browser, an empty text is the server of the page. */
   url: string;
   /** An access token, a server key, or a function that is called before each request. */
   token?: string | TokenSource | undefined;
@@ -110,10 +110,19 @@ export interface Shoal {
 /** Options of a call that the client does not know the operation of. */
 type AnyInit = CallOptions & { params?: object; body?: unknown; parseAs?: ParseAs };
 
+/** The requests of bodies. In Node, an aborted signal does not end a body whose request was garbage-collected. */
+const requests = new WeakMap<ReadableStream, Request>();
+
 /** Create a client of a server. */
 export function createShoal(options: ShoalOptions): Shoal {
   const url = options.url.replace(/\/+$/, "");
-  const send = options.fetch ?? ((request: Request) => globalThis.fetch(request));
+  if (!/^(https?:\/\/[^/]+.*)?$/.test(url)) throw new Error(`url: begins with https:// or http:// (got ${options.url})`);
+  const fetched = options.fetch ?? ((request: Request) => globalThis.fetch(request));
+  const send = async (request: Request): Promise<Response> => {
+    const response = await fetched(request);
+    if (response.body) requests.set(response.body, request);
+    return response;
+  };
   const usual = options.timeout ?? 30_000;
 
   async function headers(): Promise<Record<string, string>> {
@@ -185,6 +194,7 @@ async function limited<T>(
     if (signal?.aborted) throw signal.reason;
     if (limit.signal.aborted) throw new TimeoutError(`No response within ${timeout} ms`, { cause: error });
     if (error instanceof TypeError) throw new ConnectionError("The server is not reachable", { cause: error });
+    if (error instanceof SyntaxError) throw new ConnectionError("The response is not JSON: another server answered", { cause: error });
     throw error;
   } finally {
     clearTimeout(timer);

@@ -26,8 +26,7 @@ export class ShoalError extends Error {
     this.code = known.error_description === undefined ? undefined : known.error;
     this.details = known.details ?? {};
     this.heldId = known.held_id;
-    const seconds = Number(response.headers.get("Retry-After") ?? Number.NaN);
-    this.retryAfter = Number.isFinite(seconds) ? seconds : undefined;
+    this.retryAfter = secondsOf(response.headers.get("Retry-After"));
     this.response = response;
   }
 
@@ -37,7 +36,19 @@ export class ShoalError extends Error {
   }
 }
 
-/** No response, because the server was not reachable or the connection was lost. A change may have been made. */
+/** Return the seconds of a `Retry-After` header: a number or, from some proxies, a date. */
+function secondsOf(value: string | null): number | undefined {
+  if (!value) return undefined;
+  const seconds = /^\d+$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1_000;
+  return Number.isFinite(seconds) ? Math.max(0, seconds) : undefined;
+}
+
+/** Whether a request may succeed if it is repeated: the connection failed, it took too long, or the server is overloaded. */
+export function isTemporary(error: unknown): boolean {
+  return error instanceof ShoalError ? error.temporary : error instanceof ConnectionError || error instanceof TimeoutError;
+}
+
+/** No response of the server, because it was not reachable or the connection was lost. A change may have been made. */
 export class ConnectionError extends Error {
   override readonly name = "ConnectionError";
 }

@@ -1,6 +1,6 @@
 import type { Shoal } from "./client.js";
 import type { EventsEntity } from "./schema.js";
-import { ConnectionError, ShoalError, TimeoutError } from "./errors.js";
+import { isTemporary, ShoalError } from "./errors.js";
 import { pause } from "./stream.js";
 
 export interface EventsOptions {
@@ -36,8 +36,7 @@ export async function* serverEvents(
       if (page.events.length > 0) yield page;
     } catch (error) {
       if (signal?.aborted) return;
-      const temporary = error instanceof ShoalError ? error.temporary : error instanceof ConnectionError || error instanceof TimeoutError;
-      if (!temporary) throw error;
+      if (!isTemporary(error)) throw error;
       const wait = error instanceof ShoalError ? (error.retryAfter ?? 0) * 1_000 : 0;
       await pause(Math.max(wait, Math.min(500 * 2 ** failures++, 30_000)), signal);
     }

@@ -21,7 +21,15 @@ export {
 } from "./client.js";
 export * from "./errors.js";
 export * from "./events.js";
-export * from "./oauth.js";
+export {
+  beginLogin,
+  exchangedTokens,
+  exchangeToken,
+  finishLogin,
+  revokeToken,
+  type AppCredentials,
+  type LoginRequest,
+} from "./oauth.js";
 export { items, page, pages, type Cursor, type ListPath, type Page, type PageInit } from "./pages.js";
 export { stream, type StreamEvent, type StreamName, type StreamOptions } from "./stream.js";
 export { processed, upload, type UploadOptions, type UploadProgress } from "./upload.js";

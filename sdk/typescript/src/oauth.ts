@@ -119,7 +119,8 @@ export async function revokeToken(
   return shoal.post("/oauth/revoke", { body: { client_id: app.clientId, client_secret: app.clientSecret, token } });
 }
 
-function randomText(): string {
+/** Return 256 random bits. Unlike `crypto.randomUUID`, this also works on pages without HTTPS. */
+export function randomText(): string {
   return base64url(crypto.getRandomValues(new Uint8Array(32)));
 }
 

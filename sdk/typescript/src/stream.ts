@@ -1,6 +1,6 @@
 import type { Shoal } from "./client.js";
 import type { Conversation, Notification, Status } from "./schema.js";
-import { ConnectionError, ShoalError, TimeoutError } from "./errors.js";
+import { ConnectionError, isTemporary, ShoalError } from "./errors.js";
 
 /** A stream of live updates. */
 export type StreamName =
@@ -10,7 +10,9 @@ export type StreamName =
   | "public:media"
   | "direct"
   | { readonly tag: string }
-  | { readonly list: string };
+  | { readonly list: string }
+  /** The name or id of a declared feed. A stream has no parameters, because they only change the order. */
+  | { readonly feed: string };
 
 /** An event of a stream. `id` is its position: a stream resumes after it. */
 export type StreamEvent = { readonly id: string } & (
@@ -21,6 +23,10 @@ export type StreamEvent = { readonly id: string } & (
   | { readonly event: "conversation"; readonly data: Conversation }
   /** `refresh`: other events may have been lost, because the client was away for too long. Read the lists again. */
   | { readonly event: "refresh" | "filters_changed"; readonly data: undefined }
+  /** A ranked feed has newer posts. Read it again to see them. */
+  | { readonly event: "newer"; readonly data: undefined }
+  /** The named feed was changed: read it again. After `deleted`, it is not readable any more, and the server ends the stream. */
+  | { readonly event: "feed"; readonly data: { readonly id: string; readonly state: "changed" | "deleted" } }
 );
 
 export interface StreamOptions {
@@ -38,10 +44,12 @@ export interface StreamOptions {
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 30_000;
+const WITHOUT_DATA: ReadonlySet<string> = new Set(["refresh", "filters_changed", "newer"]);
 
 /**
  * Iterate over the events of a stream. The iteration reconnects after failures, with increasing waits, and resumes after the last
- * event, so no event is lost; if the server no longer stores the missed events, the next event is `refresh`. It throws
+ * event, so no event is lost; if the server no longer stores the missed events, the next event is `refresh` (`newer` in a ranked
+ * feed). An event may be repeated, so ignore an `update` for a status that is already shown. It throws
  * {@link ShoalError} if the server refuses the stream permanently, for example because the token was revoked.
  */
 export async function* stream(
@@ -69,8 +77,8 @@ export async function* stream(
       }
     } catch (error) {
       if (options.signal?.aborted) return;
-      if (error instanceof ShoalError && error.temporary) wait = (error.retryAfter ?? 0) * 1_000;
-      else if (!(error instanceof ConnectionError || error instanceof TimeoutError)) throw error;
+      if (!isTemporary(error)) throw error;
+      if (error instanceof ShoalError) wait = (error.retryAfter ?? 0) * 1_000;
     }
     // A connection that lasted for a while was healthy.
     if (Date.now() - started > 5_000) failures = -1;
@@ -81,7 +89,7 @@ export async function* stream(
 
 function addressOf(name: StreamName): { path: string; query: URLSearchParams } {
   if (typeof name === "object") {
-    const kind = "tag" in name ? "hashtag" : "list";
+    const kind = "tag" in name ? "hashtag" : "feed" in name ? "shoal/feed" : "list";
     return { path: `/api/v1/streaming/${kind}`, query: new URLSearchParams({ ...name }) };
   }
   if (name === "public:media") return { path: "/api/v1/streaming/public", query: new URLSearchParams({ only_media: "true" }) };
@@ -89,7 +97,7 @@ function addressOf(name: StreamName): { path: string; query: URLSearchParams } {
 }
 
 function eventOf(event: string, data: string, id: string): StreamEvent {
-  const parsed = event === "delete" ? data : event === "refresh" || event === "filters_changed" ? undefined : JSON.parse(data);
+  const parsed = event === "delete" ? data : WITHOUT_DATA.has(event) ? undefined : JSON.parse(data);
   return { event, data: parsed, id } as StreamEvent;
 }
 

@@ -3,6 +3,7 @@ import { describe, expect, expectTypeOf, test } from "vitest";
 import {
   ConnectionError,
   createShoal,
+  isTemporary,
   items,
   page,
   pages,
@@ -172,6 +173,29 @@ describe("errors", () => {
     proxy.mode = "silent";
     await expect(createShoal({ url: proxy.url, timeout: 50 }).get("/api/v2/instance")).rejects.toBeInstanceOf(TimeoutError);
     await expect(createShoal({ url: proxy.url }).get("/api/v2/instance", { timeout: 50 })).rejects.toBeInstanceOf(TimeoutError);
+  });
+
+  test("an address without a scheme is refused", () => {
+    for (const url of ["social.example", "ftp://social.example", "https://"]) expect(() => createShoal({ url })).toThrow("url: begins with");
+    expect(createShoal({ url: "" }).url).toBe("");
+  });
+
+  test("a response that is not JSON is a ConnectionError", async () => {
+    const shoal = createShoal({ url, fetch: async () => new Response("<h1>Log in to this network</h1>") });
+    await expect(shoal.get("/api/v2/instance")).rejects.toBeInstanceOf(ConnectionError);
+  });
+
+  test.each([
+    ["7", 7],
+    ["0", 0],
+    ["", undefined],
+    ["soon", undefined],
+    ["Wed, 21 Oct 2015 07:28:00 GMT", 0],
+  ])("Retry-After %j is read as seconds", async (value, seconds) => {
+    const fetch = async () => Response.json({ error: "Too many requests" }, { status: 429, headers: { "Retry-After": value } });
+    const error = await createShoal({ url, fetch }).get("/api/v2/instance").catch((e) => e);
+    expect(error).toMatchObject({ status: 429, temporary: true, retryAfter: seconds });
+    expect(isTemporary(error)).toBe(true);
   });
 
   test("an aborted call throws the reason of the signal", async () => {

@@ -1,11 +1,12 @@
 // A page that uses each hook; tests/sdk/test_react.py bundles it and drives it in Chromium.
 import { StrictMode, useRef } from "react";
-import { createRoot } from "react-dom/client";
+import { createRoot, type Root } from "react-dom/client";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { createShoal, type Status } from "../src/index.js";
 import {
   accountFeed,
   homeFeed,
+  namedFeed,
   ShoalProvider,
   useAccount,
   useBookmark,
@@ -59,6 +60,18 @@ function Home() {
         <Post key={post.id} post={post} />
       ))}
       {feed.hasNextPage && <button onClick={() => void feed.fetchNextPage()}>More</button>}
+    </section>
+  );
+}
+
+function Declared({ id }: { id: string }) {
+  const feed = useFeed(namedFeed(id), { live: true });
+  return (
+    <section aria-label="Declared">
+      {feed.outdated && <button onClick={feed.showNew}>Show newer</button>}
+      {feed.posts.map((post) => (
+        <p key={post.id}>{text(post)}</p>
+      ))}
     </section>
   );
 }
@@ -117,7 +130,11 @@ function Upload() {
   );
 }
 
-export function start(url: string, token: string, other: string, post: string): void {
+let root: Root | undefined;
+
+export const stop = (): void => root?.unmount();
+
+export function start(url: string, token: string, other: string, post: string, feed: string): void {
   const App = () => {
     const me = useMe();
     if (!me.data) return null;
@@ -125,6 +142,7 @@ export function start(url: string, token: string, other: string, post: string): 
       <main>
         <h1>{me.data.username}</h1>
         <Home />
+        <Declared id={feed} />
         <Detail id={post} />
         <Profile id={other} />
         <Notifications />
@@ -132,8 +150,8 @@ export function start(url: string, token: string, other: string, post: string): 
       </main>
     );
   };
-  const root = document.body.appendChild(document.createElement("div"));
-  createRoot(root).render(
+  root = createRoot(document.body.appendChild(document.createElement("div")));
+  root.render(
     <StrictMode>
       <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false, staleTime: 60_000 } } })}>
         <ShoalProvider client={createShoal({ url, token })}>

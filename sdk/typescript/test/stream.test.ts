@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { createShoal, serverEvents, ShoalError, stream, type Shoal, type Status, type StreamEvent } from "../src/index.js";
 import { MessageParser } from "../src/stream.js";
@@ -54,6 +56,37 @@ describe("streams", () => {
     await live.end();
   });
 
+  test("a stream of a declared feed has its new statuses, or reports that a ranked one has newer statuses", async () => {
+    const ann = await join("ann");
+    const declaration = { sources: [{ from: "tag", tag: "seaglass" }] };
+    const order = { by: "expression", expression: "likes" };
+    const feeds = [declaration, { ...declaration, order }].map((declaration) =>
+      ann.post("/api/shoal/v1/feeds", { body: { title: "Seaglass", declaration } }),
+    );
+    const [newest, ranked] = await Promise.all(feeds);
+    const live = await listening(ann, { name: { feed: newest!.id } });
+    const newer = await listening(ann, { name: { feed: ranked!.id } });
+    await post(ann, "Nothing");
+    const id = await post(ann, "Green #seaglass");
+    expect(await live.next()).toMatchObject({ event: "update", data: { id } });
+    expect(await newer.next()).toMatchObject({ event: "newer", data: undefined });
+    await live.end();
+    await newer.end();
+  });
+
+  test("a stream of a declared feed reports that the feed was changed, and throws after it was deleted", async () => {
+    const ann = await join("ann");
+    const declaration = { sources: [{ from: "tag", tag: "seaglass" }] };
+    const { id } = await ann.post("/api/shoal/v1/feeds", { body: { title: "Seaglass", declaration } });
+    const live = await listening(ann, { name: { feed: id } });
+    const params = { path: { id } };
+    await ann.put("/api/shoal/v1/feeds/{id}", { params, body: { declaration: { sources: [{ from: "everybody" }] } } });
+    expect(await live.next()).toMatchObject({ event: "feed", data: { id, state: "changed" } });
+    await ann.delete("/api/shoal/v1/feeds/{id}", { params });
+    expect(await live.next()).toMatchObject({ event: "feed", data: { id, state: "deleted" } });
+    await expect(live.next()).rejects.toMatchObject({ status: 404 });
+  });
+
   test("no event is lost when the connection breaks, even before the first event", async () => {
     const ann = await join("ann");
     await using proxy = await proxied(url);
@@ -88,6 +121,17 @@ describe("streams", () => {
   test("a stream whose position is no longer stored begins with refresh", async () => {
     const live = await listening(await join("ann"), { lastEventId: "made-up-7" });
     expect(await live.next()).toMatchObject({ event: "refresh", data: undefined });
+    await live.end();
+  });
+
+  test("an aborted stream ends even if its request was garbage-collected", async () => {
+    const live = await listening(await join("ann"));
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    for (let round = 0; round < 5; round++) {
+      collect();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
     await live.end();
   });
 

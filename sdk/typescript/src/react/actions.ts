@@ -1,10 +1,11 @@
 import { useState, useCallback, useRef, useEffect } from "react";
 import { useMutation, useQueryClient, type InfiniteData, type UseMutationResult } from "@tanstack/react-query";
 import type { Init } from "../client.js";
+import { randomText } from "../oauth.js";
 import type { Page } from "../pages.js";
 import type { MediaAttachment, Relationship, Status } from "../schema.js";
 import { upload, type UploadOptions, type UploadProgress } from "../upload.js";
-import { keys, patchPost, patchRelationship } from "./cache.js";
+import { keys, patchPost, patchRelationship, updated } from "./cache.js";
 import { homeFeed, prepended, publicFeed } from "./queries.js";
 import { useShoal } from "./provider.js";
 
@@ -23,7 +24,9 @@ function useMark(post: Status, mark: Mark): Toggle<Status> {
   const shoal = useShoal();
   const cache = useQueryClient();
   const { id } = post.reblog ?? post;
+  const mutationKey = ["shoal", mark, id];
   return useMutation({
+    mutationKey,
     // Changes of the same post run one after the other, so that the last one is final.
     scope: { id: `shoal-${mark}-${id}` },
     mutationFn: (on: boolean) =>
@@ -40,9 +43,11 @@ function useMark(post: Status, mark: Mark): Toggle<Status> {
     },
     onError: (_error, _on, context) => context?.undo(),
     onSuccess: (response) => {
+      // The list shows the state that a later change will have.
+      if (cache.isMutating({ mutationKey }) > 1) return;
       // The response to a share is the share.
       const after = response.reblog ?? response;
-      patchPost(cache, id, (found) => ({ ...found, ...after }));
+      patchPost(cache, id, (found) => updated(found, after));
     },
   });
 }
@@ -65,7 +70,9 @@ export function useFollow(account: { id: string; locked?: boolean }): Toggle<Rel
   const shoal = useShoal();
   const cache = useQueryClient();
   const { id } = account;
+  const mutationKey = ["shoal", "follow", id];
   return useMutation({
+    mutationKey,
     scope: { id: `shoal-follow-${id}` },
     mutationFn: (on: boolean) => {
       const params = { path: { id } };
@@ -79,7 +86,7 @@ export function useFollow(account: { id: string; locked?: boolean }): Toggle<Rel
     },
     onError: (_error, _on, context) => context?.undo(),
     onSuccess: (relationship) => {
-      cache.setQueryData(keys.relationship(id), relationship);
+      if (cache.isMutating({ mutationKey }) === 1) cache.setQueryData(keys.relationship(id), relationship);
       void cache.invalidateQueries({ queryKey: keys.feed(homeFeed.path, {}).slice(0, 3) });
     },
   });
@@ -94,7 +101,7 @@ export function usePublish(): UseMutationResult<Status, Error, NewPost> {
   const attempt = useRef<{ post: NewPost; key: string } | null>(null);
   return useMutation({
     mutationFn: (post: NewPost) => {
-      if (attempt.current?.post !== post) attempt.current = { post, key: crypto.randomUUID() };
+      if (attempt.current?.post !== post) attempt.current = { post, key: randomText() };
       return shoal.post("/api/v1/statuses", { body: post, headers: { "Idempotency-Key": attempt.current.key } });
     },
     onSuccess: (made, { in_reply_to_id: above }) => {

@@ -49,6 +49,13 @@ export function patchPost(client: QueryClient, id: string, change: (post: Status
   }
 }
 
+/** Return a post in its latest state. The properties of its list, such as the explanation of its position, stay. */
+export function updated(post: Status, latest: Status): Status {
+  const { shared_by, ranking, explanation } = post.shoal ?? {};
+  const kept = Object.entries({ shared_by, ranking, explanation }).filter(([, value]) => value !== undefined);
+  return kept.length === 0 ? latest : { ...latest, shoal: { ...Object.fromEntries(kept), ...latest.shoal } };
+}
+
 /** Return a post from any cached list, so that its page shows it at once. */
 export function findPost(client: QueryClient, id: string): Status | undefined {
   let found: Status | undefined;

@@ -1,3 +1,4 @@
+"use client";
 /**
  * React hooks on TanStack Query: feeds, posts, threads and notifications with live updates, and actions that show their effect before
  * the server has answered.

@@ -1,8 +1,9 @@
 import { createContext, useContext, useEffect, useMemo, useRef, type ReactNode } from "react";
 import { useQueryClient, type QueryClient } from "@tanstack/react-query";
 import type { Shoal } from "../client.js";
+import { isTemporary, ShoalError } from "../errors.js";
 import { stream, type StreamEvent, type StreamName } from "../stream.js";
-import { keys, patchPost } from "./cache.js";
+import { keys, patchPost, updated } from "./cache.js";
 
 type Listener = (event: StreamEvent) => void;
 
@@ -39,8 +40,9 @@ class LiveStreams {
 
   async #run(key: string, name: StreamName, listeners: Set<Listener>, signal: AbortSignal): Promise<void> {
     try {
-      for await (const event of stream(this.shoal, name, { signal })) {
-        if (event.event === "status.update") patchPost(this.cache, event.data.id, () => event.data);
+      // Edited posts replace those of the lists, some of which have data.
+      for await (const event of stream(this.shoal, name, { signal, withData: true })) {
+        if (event.event === "status.update") patchPost(this.cache, event.data.id, (found) => updated(found, event.data));
         else if (event.event === "delete") patchPost(this.cache, event.data, () => undefined);
         else if (event.event === "refresh") void this.cache.invalidateQueries({ queryKey: keys.all });
         for (const listener of listeners) this.#notify(listener, event);
@@ -60,6 +62,19 @@ class LiveStreams {
       console.error(error);
     }
   }
+}
+
+/**
+ * Options for the queries of a `QueryClient`: temporary failures are repeated up to three times, after the time that the server asks
+ * for. Without them, TanStack Query also repeats requests that are refused, and shows the reason seconds later.
+ */
+export const retryOptions = {
+  retry: (failures: number, error: Error): boolean => failures < 3 && isTemporary(error) && waitOf(error) <= 30,
+  retryDelay: (failures: number, error: Error): number => Math.max(waitOf(error), Math.min(2 ** failures, 30)) * 1_000,
+};
+
+function waitOf(error: Error): number {
+  return error instanceof ShoalError ? (error.retryAfter ?? 0) : 0;
 }
 
 interface Value {

@@ -44,6 +44,7 @@ export const bookmarksFeed: Feed = { path: "/api/v1/bookmarks" };
 export const namedFeed = (id: string, parameters: Record<string, string> = {}): Feed => ({
   path: "/api/shoal/v1/feeds/{id}",
   params: { path: { id }, query: { parameters } },
+  stream: { feed: id },
 });
 /** The public posts with a tag. */
 export const tagFeed = (tag: string): Feed => ({
@@ -64,7 +65,9 @@ export type FeedResult = UseInfiniteQueryResult<Pages<Status>> & {
   posts: Status[];
   /** Number of posts that arrived since the feed was read, and are not shown. */
   newPosts: number;
-  /** Show the new posts. */
+  /** Whether a ranked feed has newer posts, or a named feed was changed. The number of new posts is not known. */
+  outdated: boolean;
+  /** Show the new posts. A ranked feed is read again. */
   showNew: () => void;
 };
 
@@ -75,18 +78,33 @@ export interface FeedOptions {
   limit?: number;
   /** Show only these posts. A page may then be short. */
   filter?: (post: Status) => boolean;
+  /** Include `shoal.data` of the posts, up to 4 KB each. */
+  withData?: boolean;
+  /** While a feed with other parameters is read, show the posts of the former one; `isPlaceholderData` is then true. */
+  keepPrevious?: boolean;
   enabled?: boolean;
 }
 
 const everyPost = (): boolean => true;
 
+/** New posts of a feed, which are not shown yet. */
+interface Waiting {
+  of: string;
+  posts: Status[];
+  outdated: boolean;
+}
+const NONE: Waiting = { of: "", posts: [], outdated: false };
+
+const firstOf = (data: Pages<Status> | undefined): Pages<Status> | undefined =>
+  data && { pages: data.pages.slice(0, 1), pageParams: data.pageParams.slice(0, 1) };
+
 /** Read a feed, page by page (`fetchNextPage`), with live updates. */
 export function useFeed(feed: Feed, options: FeedOptions = {}): FeedResult {
-  const { live = false, limit = 20, filter = everyPost, enabled = true } = options;
+  const { live = false, limit = 20, filter = everyPost, enabled = true, withData = false, keepPrevious = false } = options;
   const shoal = useShoal();
   const cache = useQueryClient();
-  const [waiting, setWaiting] = useState<{ of: string; posts: Status[] }>({ of: "", posts: [] });
-  const params = { ...feed.params, query: { ...feed.params?.query, limit } };
+  const [waiting, setWaiting] = useState<Waiting>(NONE);
+  const params = { ...feed.params, query: { ...feed.params?.query, limit, ...(withData && { with_data: true }) } };
   const queryKey = keys.feed(feed.path, params);
   const key = JSON.stringify(queryKey);
   const read = page as unknown as (client: typeof shoal, path: string, init: object) => Promise<Page<Status[]>>;
@@ -95,30 +113,42 @@ export function useFeed(feed: Feed, options: FeedOptions = {}): FeedResult {
     queryFn: ({ pageParam, signal }) => read(shoal, feed.path, { params, cursor: pageParam, signal }),
     initialPageParam: undefined as Cursor | undefined,
     getNextPageParam: (last) => (last.data.length > 0 ? last.next : undefined),
+    placeholderData: (previous: Pages<Status> | undefined) => (keepPrevious ? previous : undefined),
     enabled,
   });
   // A post can be on two pages if others arrived in between.
   const posts = unique(query.data?.pages.flatMap((found) => found.data) ?? []).filter(filter);
   const shown = new Set(posts.map((post) => post.id));
-  const fresh = waiting.of === key ? waiting.posts.filter((post) => !shown.has(post.id) && filter(post)) : [];
+  const current = waiting.of === key ? waiting : { ...NONE, of: key };
+  const fresh = current.posts.filter((post) => !shown.has(post.id) && filter(post));
 
   useStream(live && enabled ? (feed.stream ?? null) : null, (event) => {
     if (event.event === "update") {
       const { data } = event;
-      setWaiting((now) => ({ of: key, posts: unique([data, ...(now.of === key ? now.posts : [])]).slice(0, 100) }));
+      setWaiting((now) => {
+        const before = now.of === key ? now : NONE;
+        return { ...before, of: key, posts: unique([data, ...before.posts]).slice(0, 100) };
+      });
     } else if (event.event === "delete") {
       setWaiting((now) => ({ ...now, posts: now.posts.filter((post) => post.id !== event.data) }));
+    } else if (event.event === "newer" || event.event === "feed") {
+      setWaiting({ of: key, posts: [], outdated: true });
     }
   });
 
   const showNew = useCallback(() => {
-    setWaiting((now) => {
-      if (now.of !== key) return now;
-      cache.setQueryData<Pages<Status>>(JSON.parse(key), (data) => prepended(data, now.posts));
-      return { of: key, posts: [] };
-    });
-  }, [cache, key]);
-  return { ...query, posts, newPosts: fresh.length, showNew };
+    if (waiting.of !== key) return;
+    const queryKey = JSON.parse(key);
+    if (waiting.outdated) {
+      // Later pages continue the former ranking.
+      cache.setQueryData<Pages<Status>>(queryKey, firstOf);
+      void cache.invalidateQueries({ queryKey });
+    } else {
+      cache.setQueryData<Pages<Status>>(queryKey, (data) => prepended(data, waiting.posts));
+    }
+    setWaiting((now) => ({ ...now, outdated: false, posts: now.posts.filter((post) => !waiting.posts.includes(post)) }));
+  }, [cache, key, waiting]);
+  return { ...query, posts, newPosts: fresh.length, outdated: current.outdated, showNew };
 }
 
 /** Add objects at the top of the first page, unless they are listed already. */
