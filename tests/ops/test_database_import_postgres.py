@@ -20,7 +20,7 @@ import pytest
 
 from shoal.admin.database_imports import pg8000_source as driver
 from shoal.admin.database_imports.maps import ImportMap, Section, parse_map
-from shoal.admin.database_imports.run import pack, unpack
+from shoal.admin.database_imports.positions import pack, unpack
 from shoal.admin.database_imports.source import Source, open_source
 from shoal.admin.imports.records import Summary
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable

@@ -16,7 +16,8 @@ from PIL import Image
 from shoal import Shoal
 from shoal.admin.consistency.check import check
 from shoal.admin.database_imports.maps import parse_map, read_map, ready_maps
-from shoal.admin.database_imports.run import ImportMapped, ImportOptions
+from shoal.admin.database_imports.run import ImportMapped
+from shoal.admin.database_imports.session import ImportOptions
 from shoal.admin.imports.records import ImportReport
 from shoal.admin.report import nothing
 from shoal.core.model import Member, Post, Visibility
@@ -31,7 +32,7 @@ async def imported(shoal: Shoal, name: str, source: str, media: Path | None = No
     report = await operation.carry_out(shoal.network, nothing)
     assert (await check(shoal.network)).clean
     again = await operation.carry_out(shoal.network, nothing)
-    assert all(found.taken == 0 for found in again.counts.values()), again
+    assert {kind: found.taken for kind, found in again.counts.items() if found.taken} == {}
     return report
 
 
@@ -150,16 +151,20 @@ async def test_stream_framework_map_imports_pins_with_their_pictures(tmp_path: P
 MASTODON = {
     "accounts": (
         "id bigint, username varchar, domain varchar, note text, display_name varchar, created_at timestamp, "
-        "suspended_at timestamp"
+        "suspended_at timestamp, updated_at timestamp, avatar_file_name varchar, header_file_name varchar"
     ),
     "users": "id bigint, account_id bigint, locale varchar, confirmed_at timestamp, approved boolean",
     "follows": "id bigint, account_id bigint, target_account_id bigint, created_at timestamp",
     "statuses": (
         "id bigint, text text, created_at timestamp, in_reply_to_id bigint, reblog_of_id bigint, sensitive boolean, "
-        "visibility integer, spoiler_text text, language varchar, account_id bigint, deleted_at timestamp"
+        "visibility integer, spoiler_text text, language varchar, account_id bigint, deleted_at timestamp, "
+        "updated_at timestamp, edited_at timestamp"
     ),
     "media_attachments": "id bigint, status_id bigint, file_file_name varchar, remote_url varchar, type integer, description text",
     "favourites": "id bigint, account_id bigint, status_id bigint, created_at timestamp",
+    "bookmarks": "id bigint, account_id bigint, status_id bigint, created_at timestamp",
+    "mutes": "id bigint, account_id bigint, target_account_id bigint, hide_notifications boolean, expires_at timestamp",
+    "blocks": "id bigint, account_id bigint, target_account_id bigint, created_at timestamp",
 }
 """The columns of Mastodon's schema of 2025-12-17 that the map reads, with their types."""
 
@@ -167,8 +172,9 @@ MASTODON = {
 def mastodon_rows() -> dict[str, list[dict[str, Any]]]:
     when = datetime(2023, 4, 5, 6, 7, 8)  # noqa: DTZ001
     account = {"domain": None, "note": "Sails", "display_name": "", "created_at": when, "suspended_at": None}
+    account |= {"updated_at": when, "avatar_file_name": None, "header_file_name": None}
     people = [
-        {"id": 1, "username": "ann"},
+        {"id": 1, "username": "ann", "avatar_file_name": "me.png", "header_file_name": "sea.png"},
         {"id": 2, "username": "ben"},
         {"id": 3, "username": "cyd", "domain": "far.example"},
     ]
@@ -180,6 +186,7 @@ def mastodon_rows() -> dict[str, list[dict[str, Any]]]:
         "spoiler_text": "",
     }
     status |= {"language": "en", "created_at": when, "deleted_at": None, "text": "Low tide"}
+    status |= {"updated_at": when, "edited_at": None}
     return {
         "accounts": [account | each for each in people],
         "users": [
@@ -206,6 +213,12 @@ def mastodon_rows() -> dict[str, list[dict[str, Any]]]:
             {"id": 1, "account_id": 2, "status_id": 109_876_543_210_987_654, "created_at": when},
             {"id": 2, "account_id": 2, "status_id": 109_876_543_210_987_664, "created_at": when},
         ],
+        "bookmarks": [{"id": 1, "account_id": 2, "status_id": 109_876_543_210_987_654, "created_at": when}],
+        "mutes": [
+            {"id": 1, "account_id": 1, "target_account_id": 2, "hide_notifications": False, "expires_at": None},
+            {"id": 2, "account_id": 1, "target_account_id": 3, "hide_notifications": True, "expires_at": None},
+        ],
+        "blocks": [{"id": 1, "account_id": 1, "target_account_id": 3, "created_at": when}],
     }
 
 
@@ -213,23 +226,33 @@ def mastodon_rows() -> dict[str, list[dict[str, Any]]]:
 async def test_mastodon_map_imports_local_posts_with_photos_replies_and_favorites(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    folder = tmp_path / "files" / "109" / "876" / "543" / "210" / "000" / "001" / "original"
-    folder.mkdir(parents=True)
-    Image.new("RGB", (40, 30), "teal").save(folder / "a.png")
+    files = (
+        "media_attachments/files/109/876/543/210/000/001/original/a.png",
+        "accounts/avatars/000/000/001/original/me.png",
+        "accounts/headers/000/000/001/original/sea.png",
+    )
+    for name in files:
+        (tmp_path / "system" / name).parent.mkdir(parents=True)
+        Image.new("RGB", (40, 30), "teal").save(tmp_path / "system" / name)
     url, rows = await postgres.database(request.node), mastodon_rows()
     create(
         url.replace("postgresql:", "postgresql+pg8000:"),
         {name: (columns, rows[name]) for name, columns in MASTODON.items()},
     )
     async with Shoal.open(f"sqlite:///{tmp_path}/new.db") as shoal:
-        report = await imported(shoal, "mastodon", url, tmp_path / "files")
+        report = await imported(shoal, "mastodon", url, tmp_path / "system")
         expected = {
             "members": (2, 0),
+            "pictures": (2, 0),
             "follows": (1, 0),
             "posts": (2, 0),
             "media": (1, 0),
             "comments": (1, 0),
+            "shares": (1, 0),
             "likes": (1, 0),
+            "bookmarks": (1, 0),
+            "mutes": (1, 0),
+            "blocks": (0, 0),
         }
         assert numbers(report) == expected
         first = await post(shoal, 109_876_543_210_987_654)
@@ -244,24 +267,43 @@ async def test_mastodon_map_imports_local_posts_with_photos_replies_and_favorite
         assert (await post(shoal, 109_876_543_210_987_662)).parent_id == first.id
         assert first.media == (await shoal.external_ids.find("media", ISSUER, "109876543210000001"),)
         assert (await member(shoal, 1)).default_language == "de"
+        assert (await member(shoal, 1)).avatar
+        assert (await member(shoal, 1)).header
+        engine = sa.create_engine(url.replace("postgresql:", "postgresql+pg8000:"))
+        with engine.begin() as connection:
+            edit = "UPDATE statuses SET text = 'High tide', edited_at = now(), updated_at = now() WHERE id = :id"
+            connection.execute(sa.text(edit), {"id": 109_876_543_210_987_660})
+            delete = "UPDATE statuses SET deleted_at = now(), updated_at = now() WHERE id = 109876543210987662"
+            connection.execute(sa.text(delete))
+        engine.dispose()
+        again = await imported(shoal, "mastodon", url, tmp_path / "system")
+        assert {kind: (found.taken, found.changed, found.deleted) for kind, found in again.counts.items()} == {
+            kind: {"posts": (0, 1, 0), "comments": (0, 0, 1)}.get(kind, (0, 0, 0)) for kind in again.counts
+        }
+        assert (await post(shoal, 109_876_543_210_987_660)).text == "High tide"
 
 
 PIXELFED = {
     "profiles": (
         "id bigint, user_id bigint, domain varchar(255), username varchar(255), name varchar(255), bio text, "
-        "status varchar(255), created_at timestamp NULL, deleted_at timestamp NULL"
+        "status varchar(255), created_at timestamp NULL, updated_at timestamp NULL, deleted_at timestamp NULL"
     ),
+    "avatars": "id bigint, profile_id bigint, media_path varchar(255), remote_url varchar(255)",
     "followers": "id bigint, profile_id bigint, following_id bigint, created_at timestamp NULL",
     "statuses": (
         "id bigint, uri varchar(255), caption text, profile_id bigint, in_reply_to_id bigint, reblog_of_id bigint, "
         "is_nsfw boolean, scope varchar(255), cw_summary varchar(255), type varchar(255), "
-        "created_at timestamp NULL, deleted_at timestamp NULL"
+        "created_at timestamp NULL, updated_at timestamp NULL, edited_at timestamp NULL, deleted_at timestamp NULL"
     ),
     "media": (
         "id bigint, status_id bigint, media_path varchar(255), caption text, mime varchar(255), {order} smallint, "
         "deleted_at timestamp NULL"
     ),
     "likes": "id bigint, profile_id bigint, status_id bigint, created_at timestamp NULL, deleted_at timestamp NULL",
+    "bookmarks": "id bigint, profile_id bigint, status_id bigint, created_at timestamp NULL",
+    "user_filters": (
+        "id bigint, user_id bigint, filterable_id bigint, filterable_type varchar(255), filter_type varchar(255)"
+    ),
 }
 """The columns of the migrations of Pixelfed 0.12 that the map reads, with their types."""
 
@@ -276,6 +318,7 @@ def pixelfed_rows() -> dict[str, list[dict[str, Any]]]:
         "status": None,
         "deleted_at": None,
         "created_at": when,
+        "updated_at": when,
     }
     status: dict[str, Any] = {
         "uri": None,
@@ -286,6 +329,8 @@ def pixelfed_rows() -> dict[str, list[dict[str, Any]]]:
         "type": "photo",
     }
     status |= {"cw_summary": None, "created_at": when, "deleted_at": None, "caption": "Low tide #sea"}
+    status |= {"updated_at": when, "edited_at": None}
+    muted = {"user_id": 1, "filterable_id": 2, "filterable_type": "App\\Profile"}
     photo = {"status_id": 100, "mime": "image/png", "deleted_at": None}
     return {
         "profiles": [
@@ -303,7 +348,15 @@ def pixelfed_rows() -> dict[str, list[dict[str, Any]]]:
             status | {"id": 102, "profile_id": 1, "scope": "draft"},
             status | {"id": 103, "profile_id": 3, "uri": "https://far.example/1"},
             status | {"id": 104, "profile_id": 1, "deleted_at": when},
+            status | {"id": 105, "profile_id": 1, "caption": "Open"},
+            status | {"id": 106, "profile_id": 2, "reblog_of_id": 105, "type": "share", "caption": None},
         ],
+        "avatars": [
+            {"id": 1, "profile_id": 1, "media_path": "public/m/a.png", "remote_url": None},
+            {"id": 2, "profile_id": 2, "media_path": "public/avatars/default.jpg", "remote_url": None},
+        ],
+        "bookmarks": [{"id": 1, "profile_id": 2, "status_id": 105, "created_at": when}],
+        "user_filters": [muted | {"id": 1, "filter_type": "mute"}, muted | {"id": 2, "filter_type": "block"}],
         "media": [
             photo | {"id": 7, "media_path": "public/m/b.png", "caption": "second", "order": 2},
             photo | {"id": 8, "media_path": "public/m/a.png", "caption": "first", "order": 1},
@@ -329,11 +382,16 @@ async def test_pixelfed_map_imports_albums_in_order_with_replies_and_likes(
         report = await imported(shoal, "pixelfed", url, tmp_path / "app")
         expected = {
             "members": (2, 0),
+            "pictures": (1, 0),
             "follows": (1, 0),
-            "posts": (1, 0),
+            "posts": (2, 0),
             "media": (2, 1),
             "comments": (1, 0),
+            "shares": (1, 0),
             "likes": (1, 0),
+            "bookmarks": (1, 0),
+            "mutes": (1, 0),
+            "blocks": (1, 0),
         }
         assert numbers(report) == expected
         assert list(report.counts["media"].refused) == ["path: outside the folder of --media"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,6 +19,10 @@ from unittest.mock import patch
 import asyncpg
 import pytest
 
+from shoal import Shoal
+from shoal.admin.consistency.check import check
+from shoal.admin.database_imports.run import ImportMapped
+from shoal.admin.report import nothing
 from shoal.admin.resharding import Move, Mover
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.core.events import InversePending
@@ -43,6 +48,15 @@ from tests.ops.shard_move_network import (
 )
 from tests.stores import all_links, all_objects, begin, broken_promises, id_on, moment
 
+_MAP = """
+issuer = "https://old.example"
+[members]
+table = "users"
+fields = { id = "id", name = "name" }
+[posts]
+table = "posts"
+fields = { id = "id", author = "user_id", text = { value = "Low tide" }, created_at = "at" }
+"""
 SOURCES = range(12, 16)
 SHARDS = parse_shards("12-15")
 LOADED = range(8, 20)
@@ -111,6 +125,33 @@ async def killed(url: str, verb: str, sources: str, target: str, phase: str) -> 
     process = child("mover", url, verb, sources, target, phase)
     await asyncio.to_thread(process.communicate)
     assert process.returncode == -signal.SIGKILL, f"the mover did not reach {phase}"
+
+
+@in_loop
+async def test_shard_move_keeps_external_ids_where_lookups_and_repeated_imports_find_them(tmp_path: Path) -> None:
+    issuer, numbers = "https://old.example", range(40)
+    old = tmp_path / "old.db"
+    with closing(sqlite3.connect(old)) as source, source:
+        source.execute("CREATE TABLE users (id, name)")
+        source.executemany("INSERT INTO users VALUES (?, ?)", ((n, f"member{n}") for n in numbers))
+        source.execute("CREATE TABLE posts (id, user_id, at)")
+        source.executemany("INSERT INTO posts VALUES (?, ?, ?)", ((n, n, 1_714_000_000 + n) for n in numbers))
+    job = ImportMapped(_MAP, f"sqlite:///{old}")
+    databases = Databases()
+    here, there = await databases.one(), await databases.one()
+    async with Shoal.open(here, media=f"file://{tmp_path}/media") as shoal:
+        made = await job.carry_out(shoal.network, nothing)
+        assert (made.counts["members"].taken, made.counts["posts"].taken) == (40, 40)
+    async with mover(here) as moving:
+        await moving.move(parse_shards("20-51"), there)
+        assert await moving.finish(parse_shards("20-51"))
+    async with Shoal.open(here, media=f"file://{tmp_path}/media") as shoal:
+        for number in map(str, numbers):
+            assert (await shoal.external_ids.member(issuer, number)).name == f"member{number}"
+            assert await shoal.external_ids.find("posts", issuer, number)
+        again = await job.carry_out(shoal.network, nothing)
+        assert [(again.counts[kind].taken, again.counts[kind].there) for kind in ("members", "posts")] == [(0, 40)] * 2
+        assert (await check(shoal.network)).clean
 
 
 @in_loop

@@ -16,8 +16,8 @@ from rich.table import Column, Table
 from shoal.admin import export as exports
 from shoal.admin.archives.importer import ImportArchive
 from shoal.admin.archives.records import Amounts, ArchiveReport, Omission
-from shoal.admin.database_imports.maps import parse_map, read_map
-from shoal.admin.database_imports.run import ImportMapped, ImportOptions
+from shoal.admin.database_imports.run import ImportMapped
+from shoal.admin.database_imports.session import ImportOptions
 from shoal.admin.imports.files import BEST_CONNECTED, MATCH, Sources, in_directory
 from shoal.admin.imports.records import ImportReport
 from shoal.admin.operations import Import
@@ -151,6 +151,9 @@ _FILE = click.Path(path_type=Path)
 @click.option("--fetch-media", is_flag=True, help="With --map: fetch the media that have a URL.")
 @click.option("--dry-run", is_flag=True, help="With --map: report what would be imported, and write nothing.")
 @click.option("--strict", is_flag=True, help="With --map: abort at the first rejected row.")
+@click.option(
+    "--overwrite", is_flag=True, help="With --map: apply changes of the source also to objects that were changed here."
+)
 @click.option("--full", is_flag=True, help="With --map: read all rows, also those before the stored position.")
 @pass_settings
 def import_(
@@ -160,7 +163,7 @@ def import_(
 
     An interrupted import can be run again: existing records are recognized.
 
-    FOLDER contains graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/. ImportOptions name other files. With --map and
+    FOLDER contains graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/. Options name other files. With --map and
     --from, the rows of a database are imported instead.
     """
     mapping = {name: options.pop(name) for name in _MAPPING}
@@ -175,35 +178,23 @@ def import_(
     _run(settings, _files(folder, columns, refused, options))
 
 
-_MAPPING = ("map_name", "source", "issuer", "media", "fetch_media", "dry_run", "strict", "full")
+_MAPPING = ("map_name", "source", "issuer", "media", "fetch_media", "dry_run", "strict", "overwrite", "full")
 
 
 def _mapped(settings: Settings, refused: Path | None, **options: Any) -> ImportMapped:
     if not options["map_name"] or not options["source"]:
         raise click.UsageError("--map and --from need each other")
-    text, source, media = read_map(options["map_name"]), options["source"], options["media"]
-    # Report a wrong map before a store is opened or created.
-    parse_map(text, options["issuer"] or "")
-    if "://" not in source:
-        source = str(Path(source).absolute())
-    elif source.startswith("sqlite:///"):
-        source = f"sqlite:///{Path(source.removeprefix('sqlite:///')).absolute()}"
-    if media is not None and not media.is_dir():
-        raise InvalidInput(f"--media: {media} is not a directory")
-    return ImportMapped(
-        text,
-        source,
-        options["issuer"] or "",
-        ImportOptions(
-            dry_run=options["dry_run"],
-            strict=options["strict"],
-            full=options["full"],
-            media=media.absolute() if media else None,
-            fetch=options["fetch_media"],
-            networks=settings.outgoing_networks,
-        ),
-        refused.absolute() if refused else None,
+    chosen = ImportOptions(
+        dry_run=options["dry_run"],
+        strict=options["strict"],
+        overwrite=options["overwrite"],
+        full=options["full"],
+        media=options["media"],
+        fetch=options["fetch_media"],
+        networks=settings.outgoing_networks,
     )
+    # Report a wrong map before a store is opened or created.
+    return ImportMapped.of(options["map_name"], options["source"], options["issuer"] or "", chosen, refused)
 
 
 def _files(folder: Path | None, columns: tuple[str, ...], refused: Path | None, files: dict[str, Any]) -> Import:
@@ -243,10 +234,19 @@ def _named(columns: tuple[str, ...]) -> dict[str, str]:
 
 def _tell(summary: ImportReport) -> None:
     click.echo(f"imported {summary.way}")
-    numbers = (Column(name, justify="right") for name in ("imported", "existing", "rejected"))
-    table = Table("", *numbers, box=None)
-    for kind, counted in summary.counts.items():
-        table.add_row(kind, f"{counted.taken:,}", f"{counted.there:,}", f"{counted.refusals:,}")
+    counts = summary.counts
+    columns = {
+        "imported": [counted.taken for counted in counts.values()],
+        "existing": [counted.there for counted in counts.values()],
+        "changed": [counted.changed for counted in counts.values()],
+        "deleted": [counted.deleted for counted in counts.values()],
+        "rejected": [counted.refusals for counted in counts.values()],
+    }
+    # Only an import by a map changes and deletes existing objects.
+    shown = {name: column for name, column in columns.items() if any(column) or name not in ("changed", "deleted")}
+    table = Table("", *(Column(name, justify="right") for name in shown), box=None)
+    for kind, *numbers in zip(counts, *shown.values(), strict=True):
+        table.add_row(kind, *(f"{number:,}" for number in numbers))
     Console().print(table)
     for kind, counted in summary.counts.items():
         for reason, found in counted.refused.items():

@@ -19,7 +19,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, TypedDict, TypeVar, Unpack
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 import msgspec
 from msgspec import structs
@@ -52,6 +52,7 @@ from shoal.core.external_ids import (
     ExternalLink,
     ExternalObject,
     name_candidates,
+    profile_digest,
 )
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, ProductToken, Role
@@ -60,7 +61,7 @@ from shoal.core.signup import Invited
 from shoal.core.text import check_user_name
 from shoal.graph.access import access_member, get_object, objects_of, pages_of
 from shoal.graph.cache.coherence import another_request
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, IdTaken, KeyTaken, Reader, find_object
 from shoal.graph.member_lookup import login_of
 from shoal.graph.schema import (
@@ -100,6 +101,8 @@ class ExternalProfile(msgspec.Struct, frozen=True, kw_only=True):
     """A language tag (BCP 47) or locale. An unknown language is ignored."""
     created_at: int = 0
     """When a new member joined the product (Unix ms), in an import; 0 for now."""
+    updated_at: int = 0
+    """When the product last changed the profile (Unix ms), in an import; 0 if unknown."""
 
 
 class Registration(TypedDict, total=False):
@@ -321,15 +324,35 @@ async def free(writes: Writes, links: Sequence[ExternalLink]) -> None:
 
 async def members_of(graph: Reader, externals: Iterable[ExternalId]) -> dict[ExternalId, int]:
     """Return the ids of the members with these external ids, in any state. External ids without a member are omitted."""
+    return {external: link.member_id for external, link in (await links_to_members(graph, externals)).items()}
+
+
+async def links_to_members(graph: Reader, externals: Iterable[ExternalId]) -> dict[ExternalId, ExternalLink]:
+    """Return the links of these external ids to members. External ids without a member are omitted."""
     links = await _objects_of_keys(graph, {external_id_key(external): external for external in externals})
-    found = {external: node for external, node in links.items() if isinstance(node, ExternalLink) and node.member_id}
-    return {external: link.member_id for external, link in found.items()}
+    return {external: node for external, node in links.items() if isinstance(node, ExternalLink) and node.member_id}
 
 
-async def objects_of_kind(graph: Reader, kind: ExternalKind, externals: Iterable[ExternalId]) -> dict[ExternalId, int]:
+async def objects_of_kind(graph: Reader, kind: str, externals: Iterable[ExternalId]) -> dict[ExternalId, int]:
     """Return the ids of the objects with these external ids, also of deleted ones. External ids without an object are omitted."""
+    return {external: node.object_id for external, node in (await links_to_objects(graph, kind, externals)).items()}
+
+
+async def links_to_objects(
+    graph: Reader, kind: str, externals: Iterable[ExternalId]
+) -> dict[ExternalId, ExternalObject]:
+    """Return the links of these external ids to objects, also to deleted ones. External ids without an object are omitted."""
     nodes = await _objects_of_keys(graph, {external_object_key(kind, external): external for external in externals})
-    return {external: node.object_id for external, node in nodes.items() if isinstance(node, ExternalObject)}
+    return {external: node for external, node in nodes.items() if isinstance(node, ExternalObject)}
+
+
+async def note_import(writes: Writes, link: ExternalLink | ExternalObject, **values: Any) -> None:
+    """Store what an import has read of the row of an object, or is applying, in its link."""
+
+    async def read() -> ExternalLink | ExternalObject:
+        return await get_object(writes.graph, type(link), link.id)
+
+    await change_object(writes.graph, read, lambda before: structs.replace(before, **values))
 
 
 async def object_id_of(graph: Reader, kind: ExternalKind, external: ExternalId) -> int:
@@ -353,20 +376,28 @@ def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-async def link_objects(writes: Writes, kind: ExternalKind, linked: Mapping[ExternalId, int]) -> None:
-    """Give objects their external ids. Idempotent: an external id that has an object keeps it."""
-    shards: dict[int, dict[Key, int]] = {}
+async def link_objects(
+    writes: Writes,
+    kind: str,
+    linked: Mapping[ExternalId, int],
+    updated: Mapping[ExternalId, int] | None = None,
+) -> None:
+    """Give objects their external ids. Idempotent: an external id that has an object keeps it.
+
+    `updated` has the times of the last changes of their rows (Unix ms).
+    """
+    shards: dict[int, dict[Key, tuple[int, int]]] = {}
     for external, object_id in linked.items():
         key = external_object_key(kind, external)
-        shards.setdefault(key.shard, {})[key] = object_id
+        shards.setdefault(key.shard, {})[key] = object_id, (updated or {}).get(external, 0)
 
-    async def add(part: Mapping[Key, int]) -> None:
+    async def add(part: Mapping[Key, tuple[int, int]]) -> None:
         with another_request():
             taken = await writes.graph.key_get(list(part))
         batch = Batch(next(iter(part)).shard)
-        for key, object_id in part.items():
+        for key, (object_id, moment) in part.items():
             if key not in taken:
-                node = ExternalObject(id=writes.new_id(key.shard), object_id=object_id)
+                node = ExternalObject(id=writes.new_id(key.shard), object_id=object_id, updated=moment)
                 batch.fresh.add(node.id)
                 batch.obj_add(node)
                 batch.key_add(key, node.id)
@@ -450,11 +481,29 @@ async def _taken_over(writes: Writes, external: ExternalId, link_id: int) -> _Li
 
 
 def _add_link(
-    writes: Writes, batch: Batch, member_id: int, external: ExternalId, link_id: int = 0, *, own: bool = False
+    writes: Writes,
+    batch: Batch,
+    member_id: int,
+    external: ExternalId,
+    link_id: int = 0,
+    *,
+    own: bool = False,
+    updated: int = 0,
+    profile: str = "",
 ) -> int:
     link_id = link_id or writes.new_id(batch.shard)
     batch.fresh.add(link_id)
-    batch.obj_add(ExternalLink(id=link_id, member_id=member_id, issuer=external.issuer, subject=external.id, own=own))
+    batch.obj_add(
+        ExternalLink(
+            id=link_id,
+            member_id=member_id,
+            issuer=external.issuer,
+            subject=external.id,
+            own=own,
+            updated=updated,
+            profile=profile,
+        )
+    )
     batch.assoc_add(member_id, EXTERNAL_IDS, link_id, link_id)
     return link_id
 
@@ -528,7 +577,8 @@ async def _created(writes: Writes, external: ExternalId, profile: ExternalProfil
     batch.key_add(user_name_key(name), member.id)
     batch.obj_add(member)
     batch.obj_add(login)
-    link_id = _add_link(writes, batch, member.id, external)
+    digest = profile_digest(member.display_name, member.note) if profile.updated_at else ""
+    link_id = _add_link(writes, batch, member.id, external, updated=profile.updated_at, profile=digest)
     batch.emit(ProfileChanged(member_id=member.id))
     created = await _committed(writes, external, link_id, batch)
     return Upserted(member, created=True, link_id=link_id) if created else None

@@ -56,6 +56,14 @@ class ExternalLink(Node, frozen=True, tag="external_link"):
     subject: str = ""
     own: bool = False
     """Whether the member linked it themselves: in the settings, or at a sign-up with an address that they had to confirm."""
+    updated: int = 0
+    """When the row of the member was last changed, when an import read it (Unix ms); 0 if the import did not read this time."""
+    profile: str = ""
+    """The digest of the profile that the import stored (`profile_digest`), by which a later one recognizes a change made here."""
+    applying: str = ""
+    """The digest of a profile that an import is storing, or was when it was interrupted."""
+    pictures: bool = False
+    """Whether an import has stored the avatar and the header of the member, so that it does not do so again."""
 
     @property
     def external(self) -> ExternalId:
@@ -70,10 +78,22 @@ class ExternalKind(StrEnum):
     MEDIA = "media"
 
 
+DELETED_MEMBERS = "deleted_members"
+"""The kind of external ids of members who deleted their account, so that a repeated import does not create them again."""
+
+
 class ExternalObject(Node, frozen=True, tag="external_object"):
     """The object that has an external id. It is on the shard of its key and, like the key, remains when the object is deleted."""
 
     object_id: int = 0
+    updated: int = 0
+    """When the row of the object was last changed, when an import read it (Unix ms); 0 if the import did not read this time."""
+    applying: int = 0
+    """The time of a change that an import is applying, or was when it was interrupted (Unix ms)."""
+
+
+def profile_digest(display_name: str, note: str) -> str:
+    return sha256(f"{len(display_name)}:{display_name}{note}".encode()).hexdigest()[:_SHORT]
 
 
 def external_id(issuer: str, id_: str) -> ExternalId:

@@ -13,12 +13,14 @@ not fit rejects its row with the names of the field and the column, and never en
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import cached_property, partial
 from hashlib import blake2b
 from importlib import resources
 from pathlib import Path
@@ -43,6 +45,11 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "note": "text",
         "language": "text",
         "created_at": "time",
+        "updated_at": "time",
+        "avatar": "text",
+        "avatar_url": "text",
+        "header": "text",
+        "header_url": "text",
     },
     "follows": {"follower": "id", "followee": "id", "created_at": "time"},
     "media": {"id": "id", "post": "id", "path": "text", "url": "text", "description": "text"},
@@ -57,6 +64,8 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "sensitive": "flag",
         "language": "text",
         "created_at": "time",
+        "updated_at": "time",
+        "deleted_at": "present",
         "kind": "text",
         "data": "json",
     },
@@ -72,8 +81,14 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "sensitive": "flag",
         "language": "text",
         "created_at": "time",
+        "updated_at": "time",
+        "deleted_at": "present",
     },
+    "shares": {"member": "id", "post": "id", "visibility": "visibility", "created_at": "time"},
     "likes": {"member": "id", "post": "id", "created_at": "time"},
+    "bookmarks": {"member": "id", "post": "id", "created_at": "time"},
+    "mutes": {"member": "id", "other": "id", "notifications": "flag"},
+    "blocks": {"member": "id", "other": "id"},
 }
 """The fields of each kind of section, with the type of their values. Sections are imported in this order."""
 
@@ -83,8 +98,13 @@ _REQUIRED = {
     "media": ("post",),
     "posts": ("id", "author", "created_at"),
     "comments": ("id", "author", "post", "created_at"),
+    "shares": ("member", "post"),
     "likes": ("member", "post"),
+    "bookmarks": ("member", "post"),
+    "mutes": ("member", "other"),
+    "blocks": ("member", "other"),
 }
+PICTURES = frozenset({"avatar", "avatar_url", "header", "header_url"})
 OWN_IDS = {"posts": ExternalKind.POSTS, "comments": ExternalKind.COMMENTS, "media": ExternalKind.MEDIA}
 """The kind of external ids in the field `id` of each section, if the section has no `ids`."""
 _UNITS = {"seconds": 1_000.0, "milliseconds": 1.0, "microseconds": 0.001}
@@ -94,6 +114,7 @@ MAX_BYTES = 256 * 1024
 MAX_SECTIONS = 50
 _MAX_KEY = 4
 _SHOWN = 60
+_NOT_PRESENT = "neither a time nor true or false"
 _PACKAGE = "shoal.admin.database_imports"
 
 Row = Mapping[str, Any]
@@ -140,7 +161,7 @@ class FieldMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of a reference to a post: `posts` or `comments`, the kind of ids that it contains."""
 
 
-class Section(msgspec.Struct, frozen=True):
+class Section(msgspec.Struct, frozen=True, dict=True):
     """A table or query whose rows become objects of one kind."""
 
     kind: str
@@ -182,7 +203,11 @@ class Section(msgspec.Struct, frozen=True):
 
     def converted(self, row: Row) -> dict[str, Any]:
         """Return the fields of a row. Raises `RowError` for a value that does not fit."""
-        return {name: _converted(self.kind, name, spec, row) for name, spec in self.fields.items()}
+        return {name: convert(row) for name, convert in self._converters.items()}
+
+    @cached_property
+    def _converters(self) -> Mapping[str, Callable[[Row], Any]]:
+        return {name: _converter(self.kind, name, spec) for name, spec in self.fields.items()}
 
     def where(self, row: Row) -> str:
         """Return the key of a row, for reports."""
@@ -193,6 +218,10 @@ class ImportMap(msgspec.Struct, frozen=True):
     issuer: str
     """The product whose ids the rows have, such as its URL."""
     sections: tuple[Section, ...]
+
+    @property
+    def has_files(self) -> bool:
+        return any(section.kind == "media" or PICTURES & section.fields.keys() for section in self.sections)
 
     def of(self, kind: str) -> list[Section]:
         return [section for section in self.sections if section.kind == kind]
@@ -313,6 +342,9 @@ def _fields(kind: str, given: dict[str, Any], where: str) -> dict[str, FieldMap]
             raise InvalidInput(f"{where}.fields: {name} is missing")
     if kind == "media" and ("path" in fields) == ("url" in fields):
         raise InvalidInput(f"{where}.fields: expected either path or url")
+    for which in ("avatar", "header"):
+        if which in fields and f"{which}_url" in fields:
+            raise InvalidInput(f"{where}.fields: expected either {which} or {which}_url")
     if kind == "media" and not fields["post"].column:
         raise InvalidInput(f"{where}.fields.post: expected a column")
     return fields
@@ -375,6 +407,23 @@ def _text_or_hex(value: bytes) -> str:
         return value.hex()
 
 
+def _converter(kind: str, name: str, spec: FieldMap) -> Callable[[Row], Any]:
+    """Return a function that converts a field of a row. Raises `RowError`."""
+    checked = partial(_converted, kind, name, spec)
+    if not spec.column or spec.default is not None or spec.values:
+        return checked
+    # Most fields are a column without options, and are converted directly.
+    column, convert = spec.column, _CONVERSIONS[KINDS[kind][name]]
+
+    def converted(row: Row) -> Any:
+        try:
+            return convert(row.get(column), spec)
+        except (ShoalError, ValueError, OverflowError):
+            return checked(row)
+
+    return converted
+
+
 def _converted(kind: str, name: str, spec: FieldMap, row: Row) -> Any:
     raw = row.get(spec.column) if spec.column else spec.value
     if spec.columns and KINDS[kind][name] == "json":
@@ -407,6 +456,8 @@ def _text(value: Any, spec: FieldMap) -> str:
 
 
 def _id(value: Any, spec: FieldMap) -> str:
+    if type(value) is int and not spec.prefix and value.bit_length() < 64:
+        return str(value)
     text = as_id(value)
     if not text:
         raise InvalidInput("empty")
@@ -426,6 +477,23 @@ def _flag(value: Any, _spec: FieldMap) -> bool:
     if text not in _TRUE | _FALSE:
         raise InvalidInput("neither true nor false")
     return text in _TRUE
+
+
+def _present(value: Any, _spec: FieldMap) -> bool:
+    """Return whether a row has a time, or a flag is set. The time 0000-00-00 of MySQL is none."""
+    if isinstance(value, date):
+        return True
+    if isinstance(value, int | float | Decimal):
+        if not math.isfinite(value):
+            raise InvalidInput(_NOT_PRESENT)
+        return value != 0
+    with contextlib.suppress(InvalidInput):
+        return _flag(value, _spec)
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    # Other texts, such as NULL in a CSV file, must not delete posts.
+    if not any(character in "0123456789" for character in text):
+        raise InvalidInput(_NOT_PRESENT)
+    return any(character in "123456789" for character in text)
 
 
 def _visibility(value: Any, _spec: FieldMap) -> Visibility:
@@ -508,7 +576,7 @@ def _number(value: Any) -> int:
         raise InvalidInput("neither ISO 8601 nor a number") from None
 
 
-_CONVERSIONS = {
+_CONVERSIONS: Mapping[str, Callable[[Any, FieldMap], Any]] = {
     "text": _text,
     "id": _id,
     "flag": _flag,
@@ -516,4 +584,5 @@ _CONVERSIONS = {
     "tags": _tags,
     "time": _moment,
     "json": _json,
+    "present": _present,
 }

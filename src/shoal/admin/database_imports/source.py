@@ -95,8 +95,9 @@ class Source:
         with self._reading(section.title) as connection:
             options = {"stream_results": True, "yield_per": size}
             with connection.execute(selected, execution_options=options) as result:
-                for rows in result.mappings().partitions(size):
-                    yield [dict(row) for row in rows]
+                names = list(result.keys())
+                for rows in result.partitions(size):
+                    yield [dict(zip(names, row, strict=True)) for row in rows]
 
     def related(self, section: Section, column: str, values: Sequence[Any]) -> list[Row]:
         """Return the rows of a section in which a column has one of these values, in the order of the section."""
