@@ -10,7 +10,7 @@ It holds JSON responses of the API and HTML pages of the web app. The dependenci
 
 A response is cached when it is requested for the second time; the first request costs only an entry for its key. If a cached
 response becomes invalid before it is used, the next three responses for its key are not cached, which saves a tenth of the cost of
-computing them.
+computing them; if that happens again and again, the next 6, 12 and at most 24.
 
 Example: the change log is at position 70 when a page with post 5 is computed, which reads object 5 and the list of its likes:
 
@@ -42,6 +42,8 @@ _VERSION_BYTES = 150
 _CHECK_BYTES = 1_000
 """Approximate bytes of a query and its result. Most results are shared with the component that was queried."""
 _SKIPPED = 3
+_DOUBLINGS = 3
+_LEVELS = _DOUBLINGS + 1
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +63,7 @@ class ResponseCache(Generic[R]):
 
     `prepare` converts a response before it is cached, and returns it with its size in bytes. `asked` counts look-ups,
     and `missed` counts computed responses. If a cached response becomes invalid before it is used, the next `skip`
-    responses for its key are not cached.
+    responses for its key are not cached, and twice as many each time that happens again, up to eight times `skip`.
     """
 
     def __init__(
@@ -74,7 +76,8 @@ class ResponseCache(Generic[R]):
         self._entries: OrderedDict[Hashable, _Entry[R]] = OrderedDict()
         self._size = 0
         self._skip = skip
-        # Maps each key to the number of its next responses that will not be cached.
+        # Maps each key to the number of its next responses that will not be cached, times `_LEVELS`, plus the number of times
+        # that this number was doubled. A small integer needs no memory of its own.
         self._skipped: Recent[Hashable, int] = Recent(64 * kilobytes)
         self.asked = self.missed = 0
 
@@ -107,13 +110,22 @@ class ResponseCache(Generic[R]):
 
         `invalid` is the entry of the key that has become invalid, if any.
         """
-        if invalid is not None and invalid.used:
-            return False
-        left = self._skipped.get(key) if invalid is None else self._skip
-        if left == 0:
-            return False
-        self._skipped.put(key, 0 if left is None else left - 1)
-        return True
+        known = self._skipped.get(key)
+        left, doubled = divmod(known or 0, _LEVELS)
+        if invalid is None:
+            # The first response for a key is not cached either.
+            left += known is None
+        elif invalid.used:
+            left = doubled = 0
+        else:
+            left, doubled = self._skip << doubled, min(doubled + 1, _DOUBLINGS)
+        if left:
+            left -= 1
+            self._skipped.put(key, left * _LEVELS + doubled)
+            return True
+        if invalid is not None:
+            self._skipped.put(key, doubled)
+        return False
 
     async def _is_valid(self, entry: _Entry[R]) -> bool:
         if not self._is_unchanged(entry):

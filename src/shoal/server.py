@@ -36,6 +36,8 @@ __all__ = ["AppParts", "ProcessGroup", "RunningApp", "application", "build", "li
 _DEFAULT_IMAGES = (MISSING_AVATAR, MISSING_HEADER)
 _GRACE_SECONDS = 10
 _BACKLOG = 2_048
+_ACCEPTED_AT_ONCE = 8
+"""Connections that one turn of the event loop accepts. uvloop accepts one per turn and descriptor of the listening socket."""
 _FRAME_BYTES = 64 * 1024
 """Maximum bytes of a WebSocket message from a client."""
 _START_SECONDS = 5.0
@@ -188,13 +190,23 @@ def _met(
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
     """Serve until the server is stopped. A cancellation stops it as gracefully as a signal."""
-    running = asyncio.create_task(server.serve([listener]), name="shoal-http")
+    running = asyncio.create_task(server.serve(_descriptors(listener)), name="shoal-http")
     try:
         await asyncio.shield(running)
     except asyncio.CancelledError:
         server.should_exit = True
         await running
         raise
+
+
+def _descriptors(listener: socket.socket) -> list[socket.socket]:
+    """Return descriptors of the listening socket.
+
+    Several processes can share this socket and its mode, and `dup` sets the mode of the original. So the original must be
+    non-blocking: otherwise another process would wait in `accept` when this process has taken the connection.
+    """
+    listener.setblocking(False)
+    return [listener, *(listener.dup() for _ in range(_ACCEPTED_AT_ONCE - 1))]
 
 
 def _is_https(app_context: AppContext) -> bool:

@@ -92,6 +92,23 @@ def test_supervisor_kills_and_restarts_child_suspended_by_sigstop(tmp_path: Path
         assert not alive(first)
 
 
+def test_supervisor_suspended_together_with_its_children_keeps_them(tmp_path: Path) -> None:
+    with supervised(tmp_path) as supervisor:
+        children = begun(tmp_path)
+        everybody = [*children, supervisor.pid]
+        for process in everybody:
+            os.kill(process, signal.SIGSTOP)
+        time.sleep(2.5)
+        # The supervisor continues first, and may check its children before they send a heartbeat.
+        for process in reversed(everybody):
+            os.kill(process, signal.SIGCONT)
+            time.sleep(0.1)
+        os.kill(min(children), signal.SIGUSR1)
+        until(lambda: len(begun(tmp_path)) == 3)
+        assert not alive(min(children))
+        assert alive(max(children))
+
+
 def test_supervisor_on_sigterm_lets_children_finish_and_leaves_none_running(tmp_path: Path) -> None:
     with supervised(tmp_path) as supervisor:
         children = begun(tmp_path)

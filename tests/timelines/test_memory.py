@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from itertools import count
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shoal.graph.contract import Cursor
-from shoal.timelines.memory import MemoryTimelines
+from shoal.timelines.contract import Window
+from shoal.timelines.memory import MemoryTimelines, window
 from tests.async_runner import in_loop
 from tests.stores import Clock
 
@@ -119,3 +123,15 @@ async def test_memory_timelines_push_to_five_thousand_rows_reaches_all() -> None
         assert await timelines.push(entry, slots) == 5_000
     for member in (1, 2_500, 5_000):
         assert await timelines.read(member, Cursor(limit=9)) == ([40, 30, 20], 10)
+
+
+@given(
+    st.lists(st.integers(0, 12), min_size=1, max_size=24),
+    st.integers(0, 12),
+    st.builds(
+        Cursor, before=st.integers(0, 14), after=st.integers(0, 12), limit=st.integers(1, 6), oldest_first=st.booleans()
+    ),
+)
+def test_window_of_ring_buffer_with_repeated_ids_returns_each_id_once(ring: list[int], floor: int, at: Cursor) -> None:
+    ids = sorted({id_ for id_ in ring if max(floor, at.after) < id_ < at.before}, reverse=not at.oldest_first)
+    assert window(np.array(ring, np.int64), floor, max(ring), at) == Window(ids[: at.limit], floor)

@@ -22,7 +22,10 @@ TRACEPARENT = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
 def lines(log: Path, kind: str = "") -> list[Line]:
     """Return the entries of a JSON log, optionally filtered by kind. A line that is not JSON fails the test."""
     text = log.read_text()
-    found = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    try:
+        found = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    except ValueError:
+        raise AssertionError(f"not JSON: {text}") from None
     return [line for line in found if not kind or line.get("kind") == kind]
 
 

@@ -6,8 +6,11 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -244,6 +247,29 @@ def test_request_log_escapes_line_breaks_sent_by_client(tmp_path: Path) -> None:
             r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO shoal\.requests: GET \S.* id=\S+ bytes=\d+ wait=", line
         )
         assert "forged" not in line
+
+
+def test_error_that_ends_a_server_is_logged_in_format_of_log() -> None:
+    def ended(log_format: str) -> str:
+        command = [
+            sys.executable,
+            "-m",
+            "shoal.cli",
+            "--store",
+            "postgresql://127.0.0.1:1/shoal",
+            "serve",
+            "--port",
+            "0",
+        ]
+        environ = {**os.environ, "SHOAL_LOG_FORMAT": log_format}
+        process = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+        assert (process.returncode, process.stdout) == (1, "")
+        return process.stderr
+
+    (line,) = (json.loads(line) for line in ended("json").splitlines())
+    assert (line["level"], line["logger"]) == ("error", "shoal.cli.group")
+    assert ended("text") == f"shoal: {line['message']}\n"
+    assert line["message"].startswith("the store is unreachable: try again in a few seconds (127.0.0.1:1/shoal: ")
 
 
 def test_request_log_in_slow_mode_contains_request_blocked_by_store_lock(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from time import perf_counter
 from typing import Generic, NamedTuple, TypeVar, get_args
 from urllib.parse import unquote
@@ -69,6 +69,7 @@ from shoal.http.params import (
     convert,
     fixers_of,
     is_multipart,
+    query_params,
     read_params,
 )
 from shoal.http.rate_limits import UNLIMITED, Limiter
@@ -120,9 +121,9 @@ class Trie(Generic[T]):
         node = self._root
         for segment in path[1:].split("/"):
             if not _is_parameter(segment):
-                node = node.children.setdefault(segment, _Node())
+                node = _child(node.children, segment)
             elif segment[0] in _SIGNS:
-                node = node.signed.setdefault(segment[0], _Node())
+                node = _child(node.signed, segment[0])
             else:
                 node.other = node.other or _Node()
                 node = node.other
@@ -157,6 +158,13 @@ class Trie(Generic[T]):
             if path == "/" + "/".join(segments):
                 return _find(self._root, segments if segments[-1] or len(segments) == 1 else segments[:-1], 0, ())
         return self.find(path)
+
+
+def _child(nodes: dict[str, _Node[T]], key: str) -> _Node[T]:
+    found = nodes.get(key)
+    if found is None:
+        found = nodes[key] = _Node()
+    return found
 
 
 def _find(
@@ -211,10 +219,13 @@ def _check_declarations(route: Route, path_names: tuple[str, ...], limit_classes
         raise TypeError(f"invalid route {route.method} {route.path}: {error}")
 
 
+_AUTHS = get_args(Auth)
+
+
 def _access_error(route: Route) -> str | None:
     scope, auth, role = route.scope, route.auth, route.role
-    if auth not in get_args(Auth):
-        return f"auth {auth!r} is not one of {', '.join(get_args(Auth))}"
+    if auth not in _AUTHS:
+        return f"auth {auth!r} is not one of {', '.join(_AUTHS)}"
     if scope is None and auth in {"optional", "client", "user"}:
         return "no scope is declared"
     known = SERVER_SCOPES if auth == "server" else KNOWN
@@ -273,6 +284,8 @@ _ENDLESS = (
 _PRIVATE = (b"cache-control", b"private, no-store")
 """Added to the response to an authenticated request, unless its handler sets `Cache-Control`."""
 _SAFE = frozenset(("GET", "HEAD"))
+_MAX_REPEATED_QUERY = 200
+"""Maximum bytes of a query whose parameters are cached."""
 
 
 ErrorPage = Callable[[Reply, Request], Response]
@@ -283,6 +296,8 @@ class MatchedRoute(NamedTuple):
     names: tuple[str, ...]
     name: str
     """Method and path template, as in metrics."""
+    only_query: bool
+    """Whether the parameters are an immutable struct, and requests usually have no body."""
 
 
 _Found = tuple[dict[str, MatchedRoute], tuple[str, ...]]
@@ -429,7 +444,7 @@ class _Api:
             await stack.enter_async_context(intake)
             if entry.route.params is None:
                 await read_body(request, intake, entry.route.max_body)
-            return await self._handled(entry, values, caller, request, intake)
+            return await self._handled(entry, values, caller, request, intake, has_body=True)
 
     async def _cached(
         self,
@@ -454,12 +469,21 @@ class _Api:
         return unless_had(await response_cache.get(name, make), request.scope)
 
     async def _handled(
-        self, entry: MatchedRoute, values: tuple[str, ...], caller: Caller, request: Request, intake: Intake
+        self,
+        entry: MatchedRoute,
+        values: tuple[str, ...],
+        caller: Caller,
+        request: Request,
+        intake: Intake,
+        *,
+        has_body: bool = False,
     ) -> Reply | Response:
         route, names = entry.route, entry.names
         path = dict(zip(names, values, strict=True))
         params = None
-        if route.params is not None:
+        if entry.only_query and not has_body and len(query := request.scope["query_string"]) <= _MAX_REPEATED_QUERY:
+            params = _params_of_query(route.params, query, tuple(path.items()), once=route.once)
+        elif route.params is not None:
             given = await _read_parameters(route, caller, request, intake)
             params = convert({**given, **path}, route.params)
             if not route.on_disk:
@@ -470,6 +494,14 @@ class _Api:
             app_context = self.bind(app_context, caller, request)
         answer = await route.handler(Context(caller, request, app_context, path), params)
         return answer if isinstance(answer, Reply | Response) else Reply(answer)
+
+
+@lru_cache(1_024)
+def _params_of_query(
+    kind: type[msgspec.Struct], query: bytes, path: tuple[tuple[str, str], ...], *, once: bool
+) -> msgspec.Struct:
+    """Return the parameters of a request without a body. They are cached, because clients repeat a few queries."""
+    return convert({**query_params(query, once=once), **dict(path)}, kind)
 
 
 async def _read_parameters(route: Route, caller: Caller, request: Request, intake: Intake) -> Params:
@@ -566,7 +598,8 @@ def build_app(
         _check_declarations(route, names, limiter.classes)
         if route.params is not None:
             fixers_of(route.params)
-        matched = MatchedRoute(route, names, f"{route.method} {route.path}")
+        only_query = route.method in _SAFE and route.params is not None and route.params.__struct_config__.frozen
+        matched = MatchedRoute(route, names, f"{route.method} {route.path}", only_query)
         for method in _UPDATES if route.method in _UPDATES else (route.method,):
             trie.add(method, route.path, matched)
     app: ASGIApp = _Api(

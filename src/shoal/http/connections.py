@@ -134,7 +134,10 @@ def _address(text: str) -> str | None:
 _PAUSE_SECONDS = 0.002
 _MOST = 64
 _WAITING_SECONDS = 0.15
-"""Longest wait of a request in an overloaded process."""
+"""A request that has waited for longer is late."""
+_QUEUE_SECONDS = 0.05
+"""Wait of a new request, at the current rate of starts, beyond which an overloaded process refuses it. It also is the time over
+which that rate is measured."""
 _BURST_SECONDS = 0.5
 """If each request waits longer than that for so long, this is not a burst: requests arrive faster than they are processed."""
 _OVERLOAD_SECONDS = 10.0
@@ -150,9 +153,10 @@ class _Waiting(NamedTuple):
 class RequestPace:
     """Starts requests in the order of arrival. The number per event loop iteration is limited, and adapts to their duration.
 
-    If every request of the last half second has waited for too long, the process is overloaded, and each request would wait longer
-    than the one before it. Those that have waited for too long are then refused instead of started, so that the others wait for at
-    most that long. A shorter burst, or a pause of the process, only delays requests.
+    If every request of the last half second was late, the process is overloaded, and each request would wait longer than the one
+    before it. The late ones are then refused. From then on, a new request is refused at once if the queue is longer than the number
+    of requests that started in the last 0.05 seconds, so that the others wait for about that long. A shorter burst, or a pause of
+    the process, only delays requests.
     """
 
     def __init__(self, pause_seconds: float = _PAUSE_SECONDS, *, clock: Callable[[], float] = perf_counter) -> None:
@@ -162,18 +166,26 @@ class RequestPace:
         self._most = self._left = 1
         self._turning = self._begun = False
         self._since = self._prompt_at = self._overloaded_until = 0.0
+        self._started = 0
+        self._counted_since = 0.0
+        self._max_queue = 1
+        """Maximum length of the queue while the process is overloaded."""
         self.refused = 0
 
     def begin(self, start: Callable[[], None], refuse: Callable[[], None] | None = None) -> None:
         """Start a request in this iteration of the event loop or in a later one. Without `refuse`, it is never refused."""
         now = self._clock()
+        if refuse is not None and len(self._waiting) >= self._max_queue and now < self._overloaded_until:
+            self._refuse(refuse, now)
+            return
         if not self._waiting:
             self._prompt_at = now
         self._waiting.append(_Waiting(now, start, refuse))
         if not self._turning:
             self._turning = True
             self._left = self._most
-            self._since = now
+            self._since = self._counted_since = now
+            self._started = 0
             asyncio.get_running_loop().call_soon(self._next_batch)
         self._go_on()
 
@@ -186,6 +198,9 @@ class RequestPace:
         self._since = now
         self._left = self._most
         self._turning, self._begun = self._begun, False
+        if now - self._counted_since >= _QUEUE_SECONDS:
+            self._max_queue = max(1, round(self._started * _QUEUE_SECONDS / (now - self._counted_since)))
+            self._started, self._counted_since = 0, now
         if self._waiting:
             self._refuse_late(now)
         if self._turning:
@@ -203,13 +218,17 @@ class RequestPace:
             if late.refuse is None:
                 late.start()
             else:
-                self.refused += 1
-                self._overloaded_until = now + _OVERLOAD_SECONDS
-                late.refuse()
+                self._refuse(late.refuse, now)
+
+    def _refuse(self, refuse: Callable[[], None], now: float) -> None:
+        self.refused += 1
+        self._overloaded_until = now + _OVERLOAD_SECONDS
+        refuse()
 
     def _go_on(self) -> None:
         while self._waiting and self._left:
             self._left -= 1
+            self._started += 1
             self._begun = True
             waiting = self._waiting.popleft()
             if self._since - waiting.since < _WAITING_SECONDS:

@@ -88,6 +88,8 @@ def _die_with(parent: int) -> None:
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.25
+_SUSPENDED_SECONDS = 1.0
+"""A turn of the loop of the supervisor that takes longer was interrupted: the machine or this process was suspended."""
 _MOST_BACKOFF_SECONDS = 30.0
 _HEALTHY_SECONDS = 60.0
 """A child that ran this long is restarted without delay when it exits."""
@@ -133,6 +135,7 @@ class Supervisor:
         self._children = [_Child(slot) for slot in range(count)]
         self._selector = selectors.DefaultSelector()
         self._ending = False
+        self._turn_at = 0.0
         self._notified_at = -float("inf")
 
     def run(self) -> None:
@@ -143,10 +146,12 @@ class Supervisor:
         with self._handling_signals():
             service_manager.ready()
             try:
+                self._turn_at = time.monotonic()
                 while not self._ending:
                     for child in self._children:
                         self._check(child)
                     self._read_heartbeats()
+                    self._skip_suspension()
                     self._notify_service_manager()
                 self._stop_children()
             finally:
@@ -189,6 +194,16 @@ class Supervisor:
                 else:
                     # The child has closed its end of the pipe, or died: `_check` handles both.
                     self._selector.unregister(child.heartbeat)
+
+    def _skip_suspension(self) -> None:
+        """Do not count time during which this process was suspended, because its children probably were suspended too."""
+        now = time.monotonic()
+        suspended = now - self._turn_at - _SUSPENDED_SECONDS
+        self._turn_at = now
+        if suspended > 0:
+            for child in self._children:
+                child.started += suspended
+                child.last_beat = min(now, child.last_beat + suspended)
 
     def _notify_service_manager(self) -> None:
         pause = service_manager.pause()

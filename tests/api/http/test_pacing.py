@@ -123,17 +123,43 @@ class Overload:
 
 
 @in_loop
-async def test_request_pacing_under_overload_refuses_late_requests_and_bounds_the_wait_of_others() -> None:
+async def test_request_pacing_under_overload_refuses_new_requests_at_once_and_bounds_the_wait_of_others() -> None:
     load = Overload()
     await load.run(200, 3)
-    begun = len(load.waits)
+    begun, late = len(load.waits), len(load.refused)
     await load.run(300, 3)
-    # The first part is a burst. After it, a request that is started has waited for at most 0.15 s and a turn.
-    assert max(load.waits[begun:]) <= 0.17
+    # The first part begins with a burst, in which requests wait for longer and are refused late.
+    assert max(load.waits[:begun]) >= 0.4
+    assert load.refused[0] >= 0.15
+    assert max(load.waits[begun:]) <= 0.07
     assert len(load.waits) - begun == 300
-    assert len(load.refused) >= 900
-    assert min(load.refused) >= 0.15
+    assert len(load.refused) - late == 600
+    assert max(load.refused[late:]) == 0.0
     assert load.pace.refused == len(load.refused)
+
+
+@in_loop
+async def test_request_pacing_under_overload_that_slows_down_refuses_queued_requests_that_are_late() -> None:
+    load = Overload()
+    await load.run(200, 3)
+    before = len(load.refused)
+    load.now += 0.2
+    await load.run(1, 0)
+    assert len(load.refused) > before
+    assert min(load.refused[before:]) >= 0.15
+
+
+@in_loop
+async def test_request_pacing_after_idle_time_queues_as_many_requests_as_before_it() -> None:
+    load = Overload()
+    await load.run(200, 3)
+    await load.run(10, 0)
+    load.now += 5.0
+    before = len(load.refused)
+    for _ in range(5):
+        load.begin()
+    await load.run(10, 0)
+    assert len(load.refused) == before
 
 
 @in_loop

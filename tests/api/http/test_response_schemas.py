@@ -12,13 +12,14 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from shoal.commands import account_deletions, external_ids, kinds, moderation, posts, server_keys
+from shoal.commands import account_deletions, declared_reactions, external_ids, kinds, moderation, posts, server_keys
 from shoal.commands.posts import Draft
 from shoal.core.errors import Held
 from shoal.core.external_ids import ExternalId, ExternalKind
 from shoal.core.kinds import KindDraft
 from shoal.core.model import Role
 from shoal.core.publishing import Checks
+from shoal.core.reactions import Reaction
 from shoal.http.openapi import document_of, name_of
 from shoal.http.routes import Body, Route
 from shoal.mastodon_api.routes import parts, table
@@ -160,6 +161,8 @@ class Cast:
         left = shoal.join("left")
         writes = shoal.network.writes
         shoal.run(kinds.declare(writes, KindDraft(name="dawn", schema={"type": "object"}, title="")))
+        shoal.run(declared_reactions.declare(writes, Reaction(name="dawn", title="Dawn")))
+        shoal.json("PUT", f"/api/shoal/v1/statuses/{status['id']}/reactions/dawn", dora)
         self.key = shoal.run(server_keys.create(writes, "shop", ("server", "server:webhooks"))).secret
         made = shoal.json("POST", "/api/shoal/v1/webhooks", self.key, json={"url": "https://127.0.0.1:1/hook"})
         shoal.json("POST", f"/api/shoal/v1/webhooks/{made['id']}/test", self.key)

@@ -123,6 +123,26 @@ def test_get_request_with_json_body_is_parsed() -> None:
     assert ask(make_app(), "GET", "/api/v1/statuses/7", json={"media_ids": [1, 2]}).json()["media_ids"] == ["1", "2"]
 
 
+class Frozen(msgspec.Struct, frozen=True):
+    id: Id
+    limit: Annotated[int, Meta(ge=0, le=9)] = 0
+
+
+def test_get_request_with_body_is_not_answered_by_cached_parameters_of_its_query() -> None:
+    seen: list[object] = []
+
+    async def handler(_context: Context[object], params: Frozen) -> object:
+        seen.append((params.id, params.limit))
+        return {}
+
+    app = make_app(route(handler=handler, params=Frozen))
+    for path, json in (("1?limit=1", None), ("1?limit=1", {"limit": 2}), ("2?limit=1", None), ("1?limit=1", None)):
+        ask(app, "GET", f"/api/v1/more/{path}", json=json, token="member")
+    assert seen == [(1, 1), (1, 2), (2, 1), (1, 1)]
+    for _ in range(2):
+        assert ask(app, "GET", "/api/v1/more/1?limit=10", token="member").status_code == 422
+
+
 def test_uploaded_file_is_passed_to_handler() -> None:
     sent = {"avatar": ("cat.png", b"x" * 900_000, "nonsense")}
     assert ask(make_app(), "POST", "/api/v1/media", token="member", files=sent).json()["avatar"] == ["cat.png", 900_000]

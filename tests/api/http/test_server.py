@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import io
 import os
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import msgspec
 import pytest
+import uvloop
 from PIL import Image
 from starlette.requests import Request
 
+from shoal import server
+from shoal.app.network import open_network
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from shoal.http.responses import Reply, plain_page
-from shoal.server import listen
+from shoal.server import AppParts, RunningApp, listen, serve
+from shoal.settings import load
 from tests.api.in_memory_network import BASE, NetworkFixture, Someone, network_fixture, picture, served
 
 _PROGRAM = """
@@ -52,6 +59,53 @@ def test_server_on_sigterm_or_sigint_closes_stores_and_exits(tmp_path: Path, num
             child.send_signal(number)
             said, complaints = child.communicate(timeout=300)
     assert (child.returncode, said.strip(), complaints) == (0, "closed", "")
+
+
+def test_server_accepts_several_connections_per_turn_of_the_event_loop(tmp_path: Path) -> None:
+    turns = 0
+
+    async def main() -> None:
+        async with open_network(load({}, store=f"sqlite:///{tmp_path / 'shoal.db'}", port=0)) as network:
+            parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
+            running: list[RunningApp] = []
+
+            @contextlib.asynccontextmanager
+            async def keep(app: RunningApp) -> AsyncIterator[None]:
+                running.append(app)
+                yield
+
+            with listen("127.0.0.1", 0) as listener, contextlib.ExitStack() as clients:
+                ready = asyncio.Event()
+                serving = asyncio.create_task(
+                    serve(AppParts(*parts), listener=listener, ready=lambda _: ready.set(), companion=keep)
+                )
+                await ready.wait()
+                for _ in range(64):
+                    clients.enter_context(socket.create_connection(listener.getsockname()))
+                await until_accepted(running[0])
+                serving.cancel()
+                await asyncio.gather(serving, return_exceptions=True)
+
+    async def until_accepted(running: RunningApp) -> None:
+        nonlocal turns
+        while running.connections.open < 64:
+            turns += 1
+            await asyncio.sleep(0)
+
+    uvloop.run(main())
+    assert turns <= 32
+
+
+def test_process_that_starts_to_listen_leaves_shared_socket_non_blocking() -> None:
+    with listen("127.0.0.1", 0) as shared, contextlib.ExitStack() as opened:
+        # Another process already accepts connections.
+        shared.setblocking(False)
+        inherited = socket.socket(fileno=os.dup(shared.fileno()))
+        for descriptor in server._descriptors(inherited):
+            opened.enter_context(descriptor)
+            assert not os.get_blocking(shared.fileno())
+        with pytest.raises(BlockingIOError):
+            shared.accept()
 
 
 def test_server_reported_address_equals_base_url_setting() -> None:
