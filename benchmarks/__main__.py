@@ -26,7 +26,7 @@ from benchmarks.measure import (
 from benchmarks.page import FIGURES, write_page
 from benchmarks.results import BUSY, Result, Results, busy_share, commit, keep, machine, today
 
-_KEEPING = {"end_to_end", "home_page", "http_network", "mixed_load", "post_costs", "processes"}
+_KEEPING = {"end_to_end", "home_page", "kind_filters", "http_network", "mixed_load", "post_costs", "processes"}
 
 
 def run(command: list[str]) -> Iterator[Line]:

@@ -8,7 +8,7 @@ profiler for the processor time of a request, and with it for the graph:
 
 - home-before, home-after: home pages of all members in turn over 16 connections; the graph is of the main thread;
 - post: posts of all authors in turn over 32 connections; of all threads;
-- mixed: the load of `benchmarks.mixed_load`, 1,000 requests per second; of all threads;
+- mixed: the load of `benchmarks.mixed_load`, 800 requests per second; of all threads, and for each cause;
 - cluster-post: posts as above, of the one web process of `shoal bench cluster` with fewer members; of all threads.
 
 Samples are Python frames of running threads; time in C functions and in the kernel counts for the calling frame.
@@ -20,6 +20,7 @@ import argparse
 import asyncio
 import itertools
 import os
+import re
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -37,12 +38,14 @@ from benchmarks.network import Keys, build_on
 from benchmarks.network import Shape as Network
 from benchmarks.open_load import open_load
 from benchmarks.samples import (
+    CAUSES,
     CLUSTER_STAGES,
     STAGES,
     WRITE_STAGES,
     Flames,
     Stage,
     folded,
+    part,
     read,
     stages,
     trimmed,
@@ -59,7 +62,7 @@ FOLDER = REPOSITORY / "docs" / "flames"
 PAGE = REPOSITORY / "docs" / "where-time-goes.md"
 _CONNECTIONS, _POSTING = 16, 32
 _CLUSTERED = Network.of(150)
-_MIXED_RATE, _WARMING_SECONDS = 1_000.0, 10.0
+_MIXED_RATE, _WARMING_SECONDS = 800.0, 60.0
 """Requests per second, low enough to leave time for the profiler."""
 _RATE = 250
 _BUILD = """
@@ -145,6 +148,16 @@ def table(columns: Mapping[str, Flames], known: Sequence[Stage], whole: str) -> 
     return "\n".join([*head, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
+def causes(flames: Flames) -> str:
+    """Return a Markdown table of the causes of the mixed load, each with a link to its graph."""
+    rows = [
+        (f"[{name}](flames/{cause_file(name)})" if us else name, f"{us:,.0f}", f"{us / flames.unit_us:.1%}")
+        for name, us in stages(flames, CAUSES).items()
+    ]
+    rows.append((f"**a {flames.unit}**", f"**{flames.unit_us:,.0f}**", "**100%**"))
+    return "\n".join(["| cause | µs | share |", "|---|---:|---:|", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
 def with_tables(page: str) -> str:
     """Return the text of the page with tables of the stored samples."""
     home = {name: read(FOLDER / f"home-{name}.folded") for name in ("before", "after")}
@@ -152,6 +165,7 @@ def with_tables(page: str) -> str:
     tables = {
         "stages": table(home, STAGES, "a page"),
         "stages of writes": table(writes, WRITE_STAGES, "a request"),
+        "causes of the mixed load": causes(writes["mixed load"]),
         "stages in a cluster": table({"a post": read(FOLDER / "cluster-post.folded")}, CLUSTER_STAGES, "a post"),
     }
     for name, made in tables.items():
@@ -164,6 +178,16 @@ def with_tables(page: str) -> str:
 def files() -> Iterator[tuple[Path, bytes]]:
     for path in sorted(FOLDER.glob("*.folded")):
         yield path.with_suffix(".svg"), as_svg(chart(read(path)))
+    mixed = read(FOLDER / "mixed.folded")
+    for stage, us in stages(mixed, CAUSES).items():
+        if us > 0:
+            yield FOLDER / cause_file(stage), as_svg(chart(part(mixed, CAUSES, stage)))
+
+
+def cause_file(stage: str) -> str:
+    """Return the name of the graph of one cause of the mixed load."""
+    words = re.findall("[a-z]+", stage.lower().partition(":")[0].partition(",")[0])
+    return f"mixed-{'-'.join(words)}.svg"
 
 
 def draw() -> None:
@@ -214,7 +238,7 @@ _TITLES = {
     "home-before": _PAGE,
     "home-after": _PAGE,
     "post": "A post, over 32 connections",
-    "mixed": "1,000 requests per second: 90 % home pages, 5 % posts, 5 % likes and follows",
+    "mixed": "800 requests per second: 90 % home pages, 5 % posts, 5 % likes and follows",
     _CLUSTER_POST: "A post in a cluster, its web process: over 32 connections",
 }
 

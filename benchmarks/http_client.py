@@ -32,6 +32,10 @@ class Outcome:
         return len(self.latencies) - self.wrong.total()
 
 
+REFUSED = "status 503"
+"""In the `wrong` responses of a load: those of an overloaded process, which refuses requests."""
+
+
 class Server:
     def __init__(self, base_url: str) -> None:
         parts = urlsplit(base_url)

@@ -67,7 +67,7 @@ async def commits(
     started = time.perf_counter()
 
     async def write() -> None:
-        while (began := time.perf_counter()) - started < seconds:
+        while (began := time.perf_counter()) - started < seconds or not took:
             await graph.commit(post(next(numbers)))
             took.append(time.perf_counter() - began)
 

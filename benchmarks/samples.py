@@ -39,11 +39,13 @@ class Flames(NamedTuple):
 class Stage(NamedTuple):
     """A part of the work, with its modules; a class of a module may belong to another stage than the module.
 
-    A sample counts for the stage of its innermost frame that belongs to a stage. The longest matching name decides.
+    A sample counts for the stage of its innermost frame that belongs to a stage. The longest matching name decides. `callers` are
+    the modules of consumers: a sample with a frame of one of these counts for that stage, whatever the consumer calls.
     """
 
     name: str
     modules: tuple[str, ...]
+    callers: tuple[str, ...] = ()
 
 
 _HTTP = Stage("HTTP and sockets: uvicorn, uvloop, the kernel", ("uvicorn", "httptools", "asyncio", "uvloop"))
@@ -98,6 +100,30 @@ WRITE_STAGES = (
     Stage("pages: which posts, their values", ("shoal.queries",)),
     _JSON,
 )
+CAUSES = (
+    _HTTP,
+    _IN_AND_OUT,
+    Stage(
+        "authentication: tokens, members",
+        ("shoal.http.authentication", "shoal.commands.oauth", "shoal.core.tokens", "shoal.queries.sessions"),
+    ),
+    Stage("response cache: validation, storing, eviction", ("shoal.response_cache", "shoal.graph.cache.dependencies")),
+    Stage("posts of a page: timelines, own posts", ("shoal.queries", "shoal.timelines", "shoal.core")),
+    Stage("values of a page: posts, members, the viewer", ("shoal.queries.hydration", "shoal.graph.access")),
+    Stage("reads from caches, for pages and commands, and their changes by commits", ("shoal.graph",)),
+    _JSON,
+    Stage("commands: permission checks, the batch", ("shoal.commands",)),
+    WRITE_STAGES[3],
+    Stage(
+        "fan-out to home timelines",
+        (),
+        ("shoal.consumers.home", "shoal.consumers.follower_sets", "shoal.consumers.high_fan_out"),
+    ),
+    Stage("notifications", (), ("shoal.consumers.notifications",)),
+    Stage("search and tags", (), ("shoal.consumers.indexing", "shoal.search", "shoal.tagcloud")),
+    Stage("outbox, other consumers and streams", (), ("shoal.outbox", "shoal.consumers", "shoal.streaming")),
+)
+"""Causes of the processor time of the mixed load."""
 CLUSTER_STAGES = (
     _HTTP,
     _IN_AND_OUT,
@@ -190,15 +216,24 @@ def stages(flames: Flames, known: Sequence[Stage] = STAGES) -> dict[str, float]:
     return {name: shares[name] / flames.samples * flames.unit_us for name in (*(one.name for one in known), _OTHER)}
 
 
+def part(flames: Flames, known: Sequence[Stage], name: str) -> Flames:
+    """Return the samples of one stage."""
+    stacks = {stack: count for stack, count in flames.stacks.items() if _stage(stack, known) == name}
+    share = sum(stacks.values()) / flames.samples
+    return Flames(f"{flames.title}: {name}", share * flames.unit_us, stacks, flames.unit)
+
+
 def _stage(stack: Sequence[str], known: Sequence[Stage]) -> str:
-    for frame in reversed(stack):
-        name = frame.replace(":", ".")
-        fitting = [
-            (len(prefix), stage.name)
-            for stage in known
-            for prefix in stage.modules
-            if f"{name}.".startswith(f"{prefix}.")
-        ]
-        if fitting:
-            return max(fitting)[1]
+    callers = [(stage.callers, stage.name) for stage in known if stage.callers]
+    innermost_first = [frame.replace(":", ".") for frame in reversed(stack)]
+    for of in (callers, [(stage.modules, stage.name) for stage in known]):
+        for name in innermost_first:
+            fitting = [
+                (len(prefix), stage)
+                for prefixes, stage in of
+                for prefix in prefixes
+                if f"{name}.".startswith(f"{prefix}.")
+            ]
+            if fitting:
+                return max(fitting)[1]
     return known[0].name if stack == ("the event loop",) else _OTHER

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -52,10 +52,21 @@ def post_id(index: int, author: int) -> int:
     return compose(_POSTS_FROM_MS + 10 * index, shard_of(author))
 
 
-def build(path: Path, names: Sequence[str], follows: Ints, authors: Ints) -> None:
+def plain_post(index: int, id_: int, author: int) -> Post:
+    return Post(id=id_, author_id=author, text=_TEXT.format(index))
+
+
+def build(
+    path: Path,
+    names: Sequence[str],
+    follows: Ints,
+    authors: Ints,
+    *,
+    make_post: Callable[[int, int, int], Post] = plain_post,
+) -> None:
     """Write a whole store: members, `follows` (rows of follower and followee positions), and a post by each of `authors`.
 
-    Do nothing if the file exists.
+    `make_post` returns the post with a position, id and author. Do nothing if the file exists.
     """
     if path.exists():
         return
@@ -65,11 +76,17 @@ def build(path: Path, names: Sequence[str], follows: Ints, authors: Ints) -> Non
         store.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         store.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -400000")
         migrate(store, half, sql.MIGRATIONS)
-        _fill(store, names, follows, authors)
+        _fill(store, names, follows, authors, make_post)
     half.rename(path)
 
 
-def _fill(store: sqlite3.Connection, names: Sequence[str], follows: Ints, authors: Ints) -> None:
+def _fill(
+    store: sqlite3.Connection,
+    names: Sequence[str],
+    follows: Ints,
+    authors: Ints,
+    make_post: Callable[[int, int, int], Post],
+) -> None:
     ids = ids_of(names)
     people = [Member(id=id_, name=name) for id_, name in zip(ids.tolist(), names, strict=True)]
     written_by = ids[authors] if len(authors) else np.empty(0, np.int64)
@@ -86,7 +103,7 @@ def _fill(store: sqlite3.Connection, names: Sequence[str], follows: Ints, author
     by_time = store.execute("SELECT sql FROM sqlite_master WHERE name = 'association_listed'").fetchone()[0]
     store.execute("BEGIN")
     store.execute("DROP INDEX association_listed")
-    store.executemany("INSERT INTO object VALUES (?, 1, ?)", _objects(people, posts, written_by))
+    store.executemany("INSERT INTO object VALUES (?, 1, ?)", _objects(people, posts, written_by, make_post))
     store.executemany("INSERT INTO association VALUES (?, ?, ?, ?, 1, x'')", _rows(_with_twins(links), (2, 1, 0)))
     store.execute("UPDATE association SET alive = ? WHERE atype = ?", (sql.IN_PLACE, POSTED.number))
     # Every third post is liked, so that pages have counts to show.
@@ -127,12 +144,14 @@ def _rows(table: Ints, keys: Sequence[int]) -> Iterator[tuple[int, ...]]:
         yield from map(tuple, ordered[first : first + 50_000].tolist())
 
 
-def _objects(people: Iterable[Member], posts: Ints, authors: Ints) -> Iterator[tuple[int, bytes]]:
+def _objects(
+    people: Iterable[Member], posts: Ints, authors: Ints, make_post: Callable[[int, int, int], Post]
+) -> Iterator[tuple[int, bytes]]:
     """Return members and posts in id order: members joined before the first post, apart from adjacent ones."""
     for person in people:
         yield person.id, encode_node(person)
     for index, (id_, author) in enumerate(zip(posts.tolist(), authors.tolist(), strict=True)):
-        yield id_, encode_node(Post(id=id_, author_id=author, text=_TEXT.format(index)))
+        yield id_, encode_node(make_post(index, id_, author))
 
 
 def real_graph(data: Path) -> tuple[list[str], Ints]:

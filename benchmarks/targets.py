@@ -33,6 +33,7 @@ TARGETS = (
     Target("discovery_quality", "ours, recall@50", "least", 1.0, of_raw=True),
     Target("discovery_quality", "photos: ours, relative to the better of popularity and recency", "least", 2.0),
     Target("discovery_quality", "suggestions for a member with 500 followees: processor time, median", "most", 30),
+    Target("kind_filters", "1,000,000 posts: *: cold, median", "most", 5),
     Target("processes", "2: home: capacity", "least", 1.7, of_raw=True),
     Target("processes", "2: home, rendered again: capacity", "least", 1.7, of_raw=True),
     Target("public_server", "a home page: processor time", "most", 1.01, of_raw=True),

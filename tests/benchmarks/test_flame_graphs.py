@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.flames import FOLDER, PAGE, chart, files, with_tables
-from benchmarks.samples import WRITE_STAGES, Flames, folded, read, stages, trimmed, write
+from benchmarks.flames import FOLDER, PAGE, cause_file, chart, files, with_tables
+from benchmarks.samples import CAUSES, WRITE_STAGES, Flames, folded, part, read, stages, trimmed, write
 from shoal.charts import Box, TextLine
 
 KEPT = sorted(FOLDER.glob("*.folded"))
@@ -49,6 +49,28 @@ def test_flame_graph_stages_sum_to_page_time() -> None:
     assert sum(told.values()) == pytest.approx(44.0)
 
 
+def test_flame_graphs_of_causes_have_unique_names_and_contain_all_samples() -> None:
+    mixed = read(FOLDER / "mixed.folded")
+    parts = [part(mixed, CAUSES, name) for name in stages(mixed, CAUSES)]
+    assert sum(each.samples for each in parts) == mixed.samples
+    assert sum(each.unit_us for each in parts) == pytest.approx(mixed.unit_us)
+    assert len({cause_file(stage.name) for stage in CAUSES}) == len(CAUSES)
+
+
+def test_flame_graph_sample_of_consumer_counts_for_consumer_whatever_it_calls() -> None:
+    stacks = {
+        ("shoal.outbox.runner:Runner._run", "shoal.consumers.home:push_post", "shoal.graph.cache.lru:get"): 2,
+        ("shoal.outbox.runner:Runner._run", "shoal.graph.sqlite.store:claim"): 3,
+        ("shoal.mastodon_api.timelines:home", "shoal.graph.cache.lru:get"): 5,
+    }
+    found = {name.partition(":")[0]: us for name, us in stages(Flames("", 10.0, stacks), CAUSES).items() if us}
+    assert found == {
+        "fan-out to home timelines": 2,
+        "outbox, other consumers and streams": 3,
+        "reads from caches, for pages and commands, and their changes by commits": 5,
+    }
+
+
 def test_flame_graph_rare_frames_are_merged_into_callers() -> None:
     stacks = {("a",): 1, ("a", "b"): 9_000, ("a", "b", "c"): 3, ("d", "e"): 2}
     assert trimmed(stacks) == {("a",): 1, ("a", "b"): 9_003, ("all else",): 2}
@@ -83,7 +105,9 @@ def test_flame_graph_text_fits_boxes_and_boxes_fit_page(path: Path) -> None:
 
 def test_flame_graphs_and_tables_match_stored_samples() -> None:
     made = dict(files())
-    assert {path.stem for path in made} == {"cluster-post", "home-after", "home-before", "mixed", "post"}
+    graphs = {"cluster-post", "home-after", "home-before", "mixed", "post"}
+    assert {path.stem for path in made if not path.stem.startswith("mixed-")} == graphs
+    assert set(made) == set(FOLDER.glob("*.svg"))
     for path, content in made.items():
         assert path.read_bytes() == content, "python -m benchmarks.flames draw"
         assert not re.search(rb"/(work|home|root|tmp|usr)/|<script", content)
