@@ -97,7 +97,7 @@ bench-check: tools  ## compare the ratios to the bare engine with those of the l
 bench-ratios: tools  ## record the ratios to the bare engine for a release
 	@$(BIN)/python -m benchmarks.regression --keep
 
-shots: $(VENV)/.dev $(VENV)/.engines $(SYNC)  ## take screenshots of 60 pages and states in eight looks, in ./build/shots
+shots: $(VENV)/.dev $(VENV)/.engines $(SYNC)  ## take screenshots of 61 pages and states in eight looks, in ./build/shots
 	@$(BIN)/python -m scripts.shots
 
 docs: $(VENV)/.docs $(SYNC)  ## build the documentation as a site, in ./site

@@ -1,4 +1,4 @@
-"""Take pictures of 60 pages and states of the web app, each in several looks: `make shots`.
+"""Take pictures of 61 pages and states of the web app, each in several looks: `make shots`.
 
 A demo network is created and served. Its pages are opened by a stranger, a newcomer, and a member who is also an admin. The
 pictures are in build/shots, with a contact sheet for each look and a list of the pictures that differ from the kept ones.

@@ -11,6 +11,7 @@ from shoal.commands import (
     account_deletions,
     albums,
     bulk_moderation,
+    feeds,
     filters,
     invitations,
     lists,
@@ -64,6 +65,7 @@ STRANGERS = {
     "portfolio": "/@{author}/portfolio",
     "embedded": "/embed/@{author}/{id}",
     "recipe": "/recipe?{recipe}",
+    "stranger-feed": "/feeds/{feed}",
     "offline": "/offline",
     "not-found": "/nothing/here",
 }
@@ -124,6 +126,10 @@ MEMBERS = {
     "lists": "/lists",
     "list": "/lists/{list}",
     "list-edit": "/lists/{list}/edit",
+    "feeds": "/feeds",
+    "feed": "/feeds/{feed}",
+    "feed-new": "/feeds/new",
+    "feed-edit": "/feeds/{feed}/edit",
     "welcome": "/welcome",
     "welcome-interests": "/welcome/interests",
     "welcome-people": "/welcome/people",
@@ -189,6 +195,8 @@ class Subjects(NamedTuple):
     report: int
     album: int
     list: int
+    feed: int
+    """A shared feed of the hero, ranked by an expression with a parameter."""
     filter: int
     sender: int
     """A member whose notifications are held back."""
@@ -248,6 +256,7 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
         report.id,
         album.id,
         chosen.id,
+        (await feeds.create(writes, hero.id, "Best of the week", _feed(word), shared=True)).id,
         held.id,
         sender.id,
         rule.id,
@@ -258,6 +267,16 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
         invite.code,
         *[await _proof(writes, author, kind) for kind in (MailKind.RESET, MailKind.CONFIRM, MailKind.UNDO)],
     )
+
+
+def _feed(word: str) -> dict[str, object]:
+    return {
+        "sources": [{"from": "followees"}, {"from": "tag", "tag": word}, {"from": "everybody"}],
+        "filters": {"media": "with"},
+        "order": {"by": "expression", "expression": "log(1 + likes) - age_hours / $half_life"},
+        "parameters": {"half_life": {"type": "number", "default": 24, "minimum": 1, "maximum": 720}},
+        "diversity": {"author_most": 3},
+    }
 
 
 async def _webhook(writes: Writes) -> Webhook:

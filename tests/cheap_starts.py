@@ -27,13 +27,14 @@ def make_starts_cheap() -> None:
     cache = FileSystemBytecodeCache(str(_COMPILED))
     vars(rendering)["Environment"] = functools.partial(Environment, bytecode_cache=cache)
     # The certificates of the system take 0.03 seconds of processor time for each client, and for each network that sends mail.
-    vars(outgoing)["ssl"] = SimpleNamespace(create_default_context=_of_system, SSLError=ssl.SSLError)
-    vars(mailers)["ssl"] = SimpleNamespace(create_default_context=_of_system)
+    vars(outgoing)["ssl"] = SimpleNamespace(create_default_context=of_system, SSLError=ssl.SSLError)
+    vars(mailers)["ssl"] = SimpleNamespace(create_default_context=of_system)
     made = vars(httpx._transports.default)["create_ssl_context"]
     vars(httpx._transports.default)["create_ssl_context"] = functools.partial(_of_client, made)
 
 
-def _of_system(cafile: str | None = None) -> ssl.SSLContext:
+def of_system(cafile: str | None = None) -> ssl.SSLContext:
+    """Return the context that trusts the certificates of the system, or a new one for this file."""
     return ssl.create_default_context(cafile=cafile) if cafile else _trusting(os.environ.get("SSL_CERT_FILE"))
 
 

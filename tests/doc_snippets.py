@@ -11,6 +11,15 @@ PROMISED = "ann Low tide at #dawn, says @bob 1\n"
 """The output of the README's first script."""
 
 
+BLOCK = re.compile(r"^```(\w+)(?: title=\"([\w./]+)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+"""A fenced block of a page: its language, the path of the file that it is, or an empty text, and its content."""
+
+
+def files(page: Path) -> dict[str, str]:
+    """Return the files that a page consists of, by their paths."""
+    return {title: text for _, title, text in BLOCK.findall(page.read_text()) if title}
+
+
 def blocks(page: Path, language: str) -> list[str]:
     """Return the fenced blocks in a language on a page, in order."""
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)

@@ -31,7 +31,7 @@ Interpreter = subprocess.Popen
 
 _COMMAND = re.compile(
     rf"(?:prlimit\0--nofile=(?P<files>\d+)\0)?{re.escape(sys.executable)}\0(?P<options>(?:-P\0)?(?:-W\0ignore\0)?)-m\0"
-    r"(?P<arguments>(?:shoal\.cli|(?P<confined>shoal\.media\.(?:worker|confined))"
+    r"(?P<arguments>(?:shoal\.cli|uvicorn|(?P<confined>shoal\.media\.(?:worker|confined))"
     # The imports of the next version depend on each other.
     r"|tests\.(?!upgrades\.)[\w.]+)(?:\0.*)?)"
     # pytest-xdist starts a worker.
@@ -106,15 +106,27 @@ def _fork(template: tuple[str, ...], request: Mapping[str, object], descriptors:
     with _lock:
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         try:
-            connection = _template(*template)
-            socket.send_fds(connection, [len(body).to_bytes(4, "big")], descriptors)
-            connection.sendall(body)
-            pid = int.from_bytes(connection.recv(4), "big")
+            try:
+                pid = _asked(_template(*template), body, descriptors)
+            except ConnectionError:
+                # The process that forks was killed, like a worker of pytest-xdist that is replaced. Start another one.
+                _template.cache_clear()
+                pid = _asked(_template(*template), body, descriptors)
             if not pid:
                 raise OSError(f"no process was forked for {template[0]}: see standard error")
             return pid
         finally:
             libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def _asked(connection: socket.socket, body: bytes, descriptors: Sequence[int]) -> int:
+    """Return the process ID of a new fork, or 0 if it ended before it reported one. Raises `ConnectionError`."""
+    socket.send_fds(connection, [len(body).to_bytes(4, "big")], descriptors)
+    connection.sendall(body)
+    answer = connection.recv(4)
+    if not answer:
+        raise ConnectionResetError("the process that forks has ended")
+    return int.from_bytes(answer, "big")
 
 
 @functools.cache

@@ -106,5 +106,7 @@ def _run(request: Any, descriptors: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()
     import_module(sys.argv[2])
+    gc.enable()
     _serve(socket.socket(fileno=int(sys.argv[1])))

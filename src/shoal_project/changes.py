@@ -28,6 +28,8 @@ class Edge(NamedTuple):
     """Whether the creation is known. Otherwise the edge keeps the time of an older version."""
     ends: tuple[int, int] | None
     at: datetime | None
+    detail: str | None = None
+    """The emoji and names of a member's reactions to a post, with spaces between them."""
 
 
 class Object(NamedTuple):
@@ -69,7 +71,7 @@ class Changes:
                 if shown is not None and not self._may_have(shown):
                     shown, withdrawn = None, True
                 self._post(int(data["id"]), Object(version, shown, withdrawn))
-            elif noun in ("follow", "like", "share"):
+            elif noun in ("follow", "like", "reaction", "share"):
                 self._edge(event, noun, change, version)
             elif noun == "media" and change != "deleted":
                 self.files[int(data["id"])] = data
@@ -108,14 +110,18 @@ class Changes:
         ends = None if deleted else (int(data[names[0]]), int(data[names[1]]))
         began = key[1] if noun == "share" else version
         at = _moment(event["time"]) if self.is_state else _time_of(began)
-        edge = Edge(version, deleted, change == "created", ends, None if deleted else at)
+        detail = " ".join(data["emoji"]) if noun == "reaction" and not deleted else None
+        # The current state has only the time of the last change of reactions, so events have that time too.
+        is_fresh = change == "created" or noun == "reaction"
+        edge = Edge(version, deleted, is_fresh, ends, None if deleted else at, detail)
         if old is not None and not old.deleted and not edge.fresh and not deleted:
             edge = edge._replace(fresh=old.fresh, at=old.at)
         self.edges[key] = edge
 
     def edge_rows(self) -> Iterator[tuple[Any, ...]]:
         for key, edge in self.edges.items():
-            yield (*key, edge.version, edge.deleted, edge.fresh, *(edge.ends or (None, None)), edge.at, _day(edge.at))
+            ends, day = edge.ends or (None, None), _day(edge.at)
+            yield (*key, edge.version, edge.deleted, edge.fresh, *ends, edge.at, day, edge.detail)
 
 
 def _shown(change: str, data: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:

@@ -3,9 +3,9 @@
 Each page of events is one transaction, with the position after it, so a page counts exactly once wherever the program stops. Its
 first statement increments the revision that the program has read; if another program changed it, the transaction is undone.
 
-Follows, likes and shares may arrive before their ends, and remain while an end is withdrawn. So they are kept in `shoal_edges`, and
-the public tables have those of which both ends are present. When a member becomes visible again, posts of theirs may have had no
-events: the member is noted in `shoal_reading`, and their current state is read before the next events.
+Follows, likes, reactions and shares may arrive before their ends, and remain while an end is withdrawn. So they are kept in
+`shoal_edges`, and the public tables have those of which both ends are present. When a member becomes visible again, posts of theirs
+may have had no events: the member is noted in `shoal_reading`, and their current state is read before the next events.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from shoal_project.tables import (
     MEMBERS,
     POST_FIELDS,
     POSTS,
+    REACTIONS,
     READING,
     SCHEMA_VERSION,
     SHARES,
@@ -54,7 +55,7 @@ _WHOLE = 0
 """The number in `shoal_reading` for the whole network; otherwise it is a member's id."""
 _IGNORE = "ON CONFLICT DO NOTHING"
 _NEWER = """ON CONFLICT (kind, id1, id2) DO UPDATE SET version = excluded.version, deleted = excluded.deleted,
-    fresh = excluded.fresh, member_id = excluded.member_id, object_id = excluded.object_id,
+    fresh = excluded.fresh, member_id = excluded.member_id, object_id = excluded.object_id, detail = excluded.detail,
     created_at = CASE WHEN excluded.fresh OR excluded.deleted OR shoal_edges.deleted THEN excluded.created_at
         ELSE shoal_edges.created_at END,
     created_on = CASE WHEN excluded.fresh OR excluded.deleted OR shoal_edges.deleted THEN excluded.created_on
@@ -104,8 +105,17 @@ class _Edges(NamedTuple):
 _EDGE_TABLES: Final = (
     _Edges(FOLLOWS, "follow", "(follower_id, followee_id)", "e.member_id, e.object_id", MEMBERS),
     _Edges(LIKES, "like", "(member_id, post_id)", "e.member_id, e.object_id", POSTS),
+    _Edges(REACTIONS, "reaction", "(member_id, post_id)", "e.member_id, e.object_id, r.value", POSTS),
     _Edges(SHARES, "share", "id", "e.id1, e.member_id, e.object_id", POSTS),
 )
+
+
+_SPLIT: Final = {
+    "postgresql": "CROSS JOIN LATERAL unnest(string_to_array(e.detail, ' ')) AS r(value)",
+    "sqlite": """JOIN json_each('["' || replace(e.detail, ' ', '","') || '"]') r""",
+    "duckdb": "CROSS JOIN unnest(string_split(e.detail, ' ')) AS r(value)",
+}
+"""Joins that make a row of each reaction in `shoal_edges.detail`, by engine."""
 
 
 class Projection:
@@ -207,6 +217,7 @@ class _Plan:
         orphans: set[int],
     ) -> None:
         self._partitioned = target.partitioned
+        self._split = _SPLIT[target.engine]
         self._changes = changes
         is_state = changes.is_state
         touched = {
@@ -289,7 +300,8 @@ class _Plan:
         for edges in _EDGE_TABLES:
             yield Statement(
                 f"INSERT INTO {edges.table.name} SELECT {edges.ends}, e.created_at, e.created_on FROM shoal_changed c "
-                f"JOIN shoal_edges e ON e.kind = c.kind AND e.id1 = c.id1 AND e.id2 = c.id2 "
+                "JOIN shoal_edges e ON e.kind = c.kind AND e.id1 = c.id1 AND e.id2 = c.id2 "
+                f"{self._split if edges.table is REACTIONS else ''} "
                 f"WHERE c.kind = '{edges.kind}' AND NOT e.deleted "
                 "AND EXISTS (SELECT 1 FROM members m WHERE m.id = e.member_id) "
                 f"AND EXISTS (SELECT 1 FROM {edges.to.name} o WHERE o.id = e.object_id)"

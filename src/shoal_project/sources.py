@@ -23,7 +23,7 @@ from shoal_project.projection import EventsPage
 
 _PATH = "/api/shoal/v1/events"
 _LIMIT = 200
-_TYPES = "member,post,share,follow,like"
+_TYPES = "member,post,share,follow,like,reaction"
 _PRIVATE_TYPES = f"{_TYPES},media"
 _SECONDS = 60.0
 MAX_BYTES = 64 << 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 ID, TEXT, FLAG, TIME, DATE, NUMBER, REAL = "id", "text", "boolean", "time", "date", "integer", "real"
 
@@ -177,6 +177,19 @@ LIKES = Table(
     ("member_id", "post_id"),
     ("post_id", "created_on"),
 )
+REACTIONS = Table(
+    "reactions",
+    "Reactions to posts with emoji and declared reactions.",
+    (
+        Column("member_id", ID, "In `members`."),
+        Column("post_id", ID, "In `posts`."),
+        Column("reaction", TEXT, "An emoji, or the name of a declared reaction such as `cooked`."),
+        Column("created_at", TIME, "When the member last changed their reactions to the post."),
+        Column("created_on", DATE, "The day of `created_at` in UTC."),
+    ),
+    ("member_id", "post_id", "reaction"),
+    ("post_id", "reaction", "created_on"),
+)
 SHARES = Table(
     "shares",
     "Shares (boosts) of posts.",
@@ -196,7 +209,7 @@ DAILY = Table(
     (Column("day", DATE), *(Column(name, NUMBER) for name in _COUNTED)),
     ("day",),
 )
-TABLES: Final = (MEMBERS, POSTS, POST_FIELDS, COMMENTS, TAGS, MEDIA, FOLLOWS, LIKES, SHARES, DAILY)
+TABLES: Final = (MEMBERS, POSTS, POST_FIELDS, COMMENTS, TAGS, MEDIA, FOLLOWS, LIKES, REACTIONS, SHARES, DAILY)
 
 PROGRESS = Table(
     "shoal_projection",
@@ -212,7 +225,7 @@ PROGRESS = Table(
 )
 EDGES = Table(
     "shoal_edges",
-    "Follows, likes and shares, also deleted ones and those of which an end is missing.",
+    "Follows, likes, reactions and shares, also deleted ones and those of which an end is missing.",
     (
         Column("kind", TEXT),
         Column("id1", ID),
@@ -224,6 +237,7 @@ EDGES = Table(
         Column("object_id", ID, optional=True),
         Column("created_at", TIME, optional=True),
         Column("created_on", DATE, optional=True),
+        Column("detail", TEXT, "The emoji and names of a member's reactions to a post.", optional=True),
     ),
     ("kind", "id1", "id2"),
     ("member_id", "object_id"),

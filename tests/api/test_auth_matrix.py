@@ -230,6 +230,7 @@ def test_public_routes_match_allowlist() -> None:
         ("POST", "/oauth/token"),
         ("POST", "/oauth/revoke"),
         ("GET", "/api/shoal/v1/tags/{name}/related"),
+        ("GET", "/api/shoal/v1/reactions"),
     }
 
 

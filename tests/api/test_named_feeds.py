@@ -116,7 +116,7 @@ def test_admin_creates_changes_and_deletes_feeds_of_the_server(shoal: NetworkFix
     taken = shoal.ask("POST", ADMIN, admin, json={"name": "bread", "declaration": BREAD})
     assert (taken.status_code, "there is a feed 'bread' already" in taken.json()["error"]) == (422, True)
     for declaration, message in (
-        ({"sources": []}, "declaration: "),
+        ({"sources": []}, "sources: "),
         ({"sources": [{"from": "nearby", "latitude": at, "longitude": 0, "radius_km": 500} for at in range(20)]}, ""),
     ):
         answer = shoal.ask("PUT", f"{ADMIN}/bread", admin, json={"declaration": {**BEST, **declaration}})
@@ -207,7 +207,7 @@ def test_dry_run_shows_statuses_and_compares_them_with_a_feed(shoal: NetworkFixt
     same = shoal.json("POST", path, admin, json={"declaration": BREAD, "other": BREAD})
     assert same["comparison"]["rank_biased_overlap"] == pytest.approx(1.0)
     for body, message in (
-        ({"declaration": {"sources": []}}, "declaration: "),
+        ({"declaration": {"sources": []}}, "sources: "),
         ({"declaration": BREAD, "other": BREAD, "feed": "bread"}, "other: cannot be combined with feed"),
         ({"declaration": BREAD, "parameters": {"x": "1"}}, "x: unknown parameter"),
     ):
@@ -243,9 +243,10 @@ def test_dry_run_takes_parameters_as_json_values(shoal: NetworkFixture) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ({"from": "list", "list": "5"}, "sources: expected the id of one of your lists (got 5)"),
-        ({"from": "feed", "feed": "nothing"}, "sources: there is no feed 'nothing'"),
-        ({"from": "kind", "kind": "nothing"}, "declaration: there is no kind 'nothing'"),
+        ({"from": "list", "list": "5"}, "sources[0].list: expected the id of one of your lists (got 5)"),
+        ({"from": "feed", "feed": "nothing"}, "sources[0].feed: there is no feed 'nothing'"),
+        ({"from": "kind", "kind": "nothing"}, "sources[0].kind: there is no kind 'nothing'"),
+        ({"from": "author", "author": "nobodyhere"}, "sources[0].author: there is no member 'nobodyhere'"),
     ],
 )
 def test_source_that_does_not_exist_is_refused_with_its_name(
@@ -253,3 +254,46 @@ def test_source_that_does_not_exist_is_refused_with_its_name(
 ) -> None:
     answer = shoal.ask("POST", FEEDS, shoal.join("ann"), json={"title": "Mine", "declaration": {"sources": [source]}})
     assert (answer.status_code, message in answer.json()["error"]) == (422, True)
+
+
+def test_saved_parameters_apply_to_the_feed_as_a_list(shoal: NetworkFixture, admin: Someone) -> None:
+    shoal.json("POST", ADMIN, admin, json={"name": "best", "declaration": BEST})
+    ben = shoal.join("ben")
+    ids = write(shoal, ben, 3)
+    shoal.json("POST", f"/api/v1/statuses/{ids[0]}/favourite", ben)
+    shoal.settle()
+    feed = shoal.json("GET", FEEDS, ben)[0]
+    timeline = f"/api/v1/timelines/list/{feed['id']}"
+    assert texts(shoal.json("GET", timeline, ben))[0] == "2 #bread"
+    refused = shoal.ask("PUT", f"{FEEDS}/best/parameters", ben, json={"parameters": {"weight": 5}})
+    assert (refused.status_code, refused.json()["error"]) == (422, "id: follow the feed first")
+    shoal.json("POST", f"{FEEDS}/best/follow", ben)
+    saved = shoal.json("PUT", f"{FEEDS}/best/parameters", ben, json={"parameters": {"weight": 5}})
+    assert saved == {"parameters": {"weight": 5.0}} == shoal.json("GET", f"{FEEDS}/best/parameters", ben)
+    assert texts(shoal.json("GET", timeline, ben))[0] == "0 #bread"
+    wrong = shoal.ask("PUT", f"{FEEDS}/best/parameters", ben, json={"parameters": {"weight": 50}})
+    assert (wrong.status_code, "weight: expected a number" in wrong.json()["error"]) == (422, True)
+    assert shoal.json("PUT", f"{FEEDS}/best/parameters", ben, json={}) == {"parameters": {}}
+    assert texts(shoal.json("GET", timeline, ben))[0] == "2 #bread"
+    assert shoal.ask("GET", f"{FEEDS}/best/parameters", "").status_code == 401
+
+
+def test_list_of_feeds_costs_the_same_reads_for_few_and_many_feeds_and_contained_feeds(shoal: NetworkFixture) -> None:
+    ann = shoal.join("ann")
+
+    def made(title: str, declaration: object) -> str:
+        answer = shoal.json("POST", FEEDS, ann, json={"title": title, "declaration": declaration})
+        return str(answer["id"])
+
+    inner = [made(f"{number}", BREAD) for number in range(10)]
+    reads: list[int] = []
+    for contained in (inner[:1], inner):
+        for title in contained:
+            made(title, {"sources": [{"from": "feed", "feed": id_} for id_ in contained]})
+        shoal.graph.reads.clear()
+        shoal.ask("GET", FEEDS, ann)
+        reads.append(len(shoal.graph.reads))
+    assert reads[0] == reads[1]
+    listed = shoal.json("GET", FEEDS, ann)
+    assert listed == [shoal.json("GET", f"{FEEDS}/{feed['id']}/declaration", ann) for feed in listed]
+    assert listed[0]["cost"] != listed[-1]["cost"]

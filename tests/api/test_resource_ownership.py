@@ -13,13 +13,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from shoal.commands import publishing
+from shoal.commands import declared_reactions, publishing
 from shoal.core.publishing import HeldContent
+from shoal.core.reactions import Reaction
 from shoal.http.routes import Route
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
 from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture, picture
 
+COOKED = Reaction(name="cooked", title="Cooked it")
 SECRET = "what only ann may read"
 
 Make = Callable[[NetworkFixture, Someone, Someone], str]
@@ -142,6 +144,7 @@ SHARED = (
     "/api/shoal/v1/members/",
     "/api/shoal/v1/by-external-id/",
     "/api/shoal/v1/kinds/",
+    "/api/shoal/v1/reactions/",
     "/api/shoal/v1/events/schemas/",
     "/api/shoal/v1/webhooks/",
     "/api/shoal/v1/moderation/",
@@ -156,6 +159,11 @@ def owned(route: Route) -> str:
     """Return the route's path prefix if it is in OWNED, else an empty string."""
     before = route.path.partition("{")[0]
     return before if before in OWNED else ""
+
+
+def named(route: Route) -> str:
+    """Return the route's path, with the reaction that it names."""
+    return route.path.replace("{emoji}", "👍").replace("/reactions/{name}", f"/reactions/{COOKED.name}")
 
 
 MINE = [route for route in ABOUT_ONE if owned(route)]
@@ -190,6 +198,7 @@ def cast() -> Iterator[Cast]:
     """Return one network for the tests of all routes: no request of these tests may change it."""
     with network_fixture(invitations="members") as shoal:
         ann, ben = shoal.join("ann"), shoal.join("ben")
+        shoal.run(declared_reactions.declare(shoal.writes, COOKED))
         # Not from ben, because he would be a participant.
         said = {"status": f"@ann {SECRET}", "visibility": "direct"}
         shoal.json("POST", "/api/v1/statuses", shoal.join("carol"), json=said)
@@ -208,7 +217,7 @@ def test_routes_with_id_are_all_classified_by_ownership() -> None:
 
 @pytest.mark.parametrize("route", MINE, ids=lambda route: f"{route.method} {route.path}")
 def test_owned_resource_requested_by_other_member_is_refused_without_effect(cast: Cast, route: Route) -> None:
-    path = re.sub(r"\{\w+\}", cast.things[owned(route)], route.path.replace("{emoji}", "👍"), count=1)
+    path = re.sub(r"\{\w+\}", cast.things[owned(route)], named(route), count=1)
     path = re.sub(r"\{\w+\}", cast.ann.id, path)
     before = cast.shoal.state()
     answer = cast.shoal.ask(
@@ -223,5 +232,5 @@ def test_owned_resource_requested_by_other_member_is_refused_without_effect(cast
 def test_owned_resource_requested_by_owner_returns_200(cast: Cast, prefix: str) -> None:
     reading = [route for route in MINE if owned(route) == prefix and route.method == "GET" and route.path.endswith("}")]
     for route in reading:
-        path = re.sub(r"\{\w+\}", cast.things[prefix], route.path.replace("{emoji}", "👍"))
+        path = re.sub(r"\{\w+\}", cast.things[prefix], named(route))
         assert cast.shoal.ask("GET", path, cast.ann).status_code == 200

@@ -49,7 +49,7 @@ def test_archive_upload_streams_to_disk_in_bounded_memory(tmp_path: Path) -> Non
 
 
 def _token(browser: Client, path: str) -> str:
-    found = BeautifulSoup(browser.get(path).text, "html.parser").select_one("main input[name=form_token]")
+    found = BeautifulSoup(browser.get(path).text, "lxml").select_one("main input[name=form_token]")
     assert found is not None
     return str(found["value"])
 

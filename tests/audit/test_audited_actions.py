@@ -22,6 +22,7 @@ from shoal.commands import (
     blocklists,
     bulk_moderation,
     credentials,
+    declared_reactions,
     external_ids,
     feeds,
     held_content,
@@ -54,6 +55,7 @@ from shoal.core.kinds import KindDraft
 from shoal.core.model import App, Member, Role
 from shoal.core.moderation_rules import Conditions, RuleDraft, RuleState
 from shoal.core.publishing import Candidate, Checks, Decision, HeldContent
+from shoal.core.reactions import Reaction
 from shoal.core.webhooks import Webhook
 from shoal.graph.contract import Batch, Changed, Cursor, Graph, Store
 from shoal.graph.memory import MemoryGraph
@@ -438,11 +440,16 @@ def on_webhook(
 FEED = {"sources": [{"from": "everybody"}]}
 
 
+async def declare_reaction(it: Scene) -> None:
+    await declared_reactions.declare(it.shoal.network.writes, COOKED)
+
+
 async def create_feed(it: Scene) -> None:
     await feeds.create_for_server(it.shoal.network.writes, "all", FEED)
 
 
 SHOP = ExternalId("https://shop.example", "42")
+COOKED = Reaction(name="cooked", title="Cooked it")
 NEW_NETWORK = "198.51.100.0/24"
 CASES: dict[AuditVerb, Case] = {
     AuditVerb.MEMBER_SUSPENDED: on_ann(moderation.suspend),
@@ -550,7 +557,12 @@ CASES: dict[AuditVerb, Case] = {
     AuditVerb.KIND_DECLARED: doing(
         lambda it: kinds.declare(it.writes, KindDraft(name="recipe", schema={"type": "object"})),
         kind=TargetKind.KIND,
-        anew=True,
+    ),
+    AuditVerb.REACTION_DECLARED: doing(
+        lambda it: declared_reactions.declare(it.writes, COOKED), kind=TargetKind.REACTION
+    ),
+    AuditVerb.REACTION_RETIRED: doing(
+        lambda it: declared_reactions.retire(it.writes, "cooked"), declare_reaction, kind=TargetKind.REACTION
     ),
     AuditVerb.FEED_CREATED: doing(lambda it: feeds.create_for_server(it.writes, "all", FEED), kind=TargetKind.FEED),
     AuditVerb.FEED_CHANGED: doing(

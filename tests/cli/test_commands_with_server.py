@@ -506,6 +506,36 @@ def test_kind_command_declares_lists_and_shows_kinds(shoal: Shoal, tmp_path: Pat
     assert "there is no kind" in shoal("kind", "show", "listing").stderr
 
 
+def test_reaction_command_declares_lists_and_retires_reactions(shoal: Shoal, tmp_path: Path) -> None:
+    file = tmp_path / "cooked.toml"
+    file.write_text('name = "cooked"\ntitle = "Cooked it"\nweight = 3\n')
+    assert told(shoal("reaction", "declare", str(file))) == "cooked: declared\n"
+    several = [{"name": name, "title": name.title(), "group": "attendance"} for name in ("going", "maybe")]
+    (tmp_path / "group.json").write_text(json.dumps({"reactions": several}))
+    assert told(shoal("reaction", "declare", str(tmp_path / "group.json"))) == "going: declared\nmaybe: declared\n"
+    assert told(shoal("reaction", "retire", "maybe")) == "maybe: retired\n"
+    assert told(shoal("reaction", "list")).splitlines() == [
+        "name\ttitle\tgroup\tkinds\tweight\tstate",
+        "cooked\tCooked it\t-\tall\t3\tactive",
+        "going\tGoing\tattendance\tall\t0\tactive",
+        "maybe\tMaybe\tattendance\tall\t0\tretired",
+    ]
+    file.write_text('name = "cooked"\ntitle = "Cooked it"\ngroup = "a"\n')
+    refused = shoal("reaction", "declare", str(file))
+    assert (refused.returncode, "group: cannot be changed (from '' to 'a')" in refused.stderr) == (1, True)
+    (tmp_path / "two.json").write_text(
+        json.dumps({"reactions": [{"name": "a", "title": "A"}, {"name": "b", "title": "B", "kinds": ["c"]}]})
+    )
+    refused = shoal("reaction", "declare", str(tmp_path / "two.json"))
+    assert (refused.stdout, "there is no kind 'c'" in refused.stderr) == ("", True)
+    assert "\na\t" not in told(shoal("reaction", "list"))
+    file.write_text('name = "cooked"\n')
+    assert "missing required field `title`" in shoal("reaction", "declare", str(file)).stderr
+    file.write_text('name = "old"\ntitle = "Old"\nretired = true\n')
+    assert told(shoal("reaction", "declare", str(file))) == "old: retired\n"
+    assert "there is no reaction 'other'" in shoal("reaction", "retire", "other").stderr
+
+
 def test_cli_feeds_commands_create_change_and_delete_feeds_of_running_server(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     declared = {"sources": [{"from": "everybody"}], "order": {"by": "expression", "expression": "likes"}}
@@ -642,6 +672,7 @@ def test_cli_commands_are_all_tested_with_server_unless_they_need_none() -> None
         "events",
         "key",
         "kind",
+        "reaction",
         "webhooks",  # in tests/webhooks
         "held",  # in tests/moderation
         "moderation",

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shoal.admin.database_imports.merging import merged
 from shoal.core.credentials import Login
 from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.core.model import Member
 from shoal.core.placement import place
-from shoal.graph.bulk import KeyRow, Loading, LoadPart, Occupied
-from shoal.graph.contract import Batch
+from shoal.graph.bulk import KeyRow, Loading, LoadPart, Occupied, grouped
+from shoal.graph.contract import Batch, Cursor, IdTaken
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, encode_node, import_key, user_name_key
 from tests.async_runner import in_loop
 from tests.stores import BACKENDS, Backend, contents, started
@@ -115,3 +116,44 @@ async def test_graph_bulk_load_invalidates_cached_reads(name: str, tmp_path: Pat
         assert set(await graph.obj_get((ann,))) == {ann}
         assert await graph.assoc_count((ann,), (FOLLOWS,)) == {FOLLOWS: {ann: 2}}
         assert set((await graph.assoc_get(ann, (FOLLOWS,), list(IDS.values())))[FOLLOWS]) == {IDS["ben"], IDS["cyd"]}
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@in_loop
+async def test_graph_merged_commit_gives_same_contents_as_separate_commits_and_no_stale_reads(
+    name: str, tmp_path: Path
+) -> None:
+    started(name)
+    (tmp_path / "other").mkdir()
+    async with Backend(name, tmp_path).open() as graph:
+        store = takes_parts(graph)
+        ids = list(IDS.values())
+        await graph.obj_get(ids)
+        assert await graph.assoc_count(ids, (FOLLOWS, FOLLOWED_BY)) == {FOLLOWS: {}, FOLLOWED_BY: {}}
+        for half in (commits()[: len(NAMES)], commits()[len(NAMES) :]):
+            for batches in grouped(half, lambda batch: store.store_of(batch.shard)).values():
+                await graph.commit(merged(batches))
+        assert set(await graph.obj_get(ids)) == set(ids)
+        ann, ben = IDS["ann"], IDS["ben"]
+        assert (await graph.assoc_count(ids, (FOLLOWED_BY,)))[FOLLOWED_BY][ben] == 2
+        assert [assoc.id2 for assoc in await graph.assoc_range(ann, FOLLOWS, Cursor())] == [IDS["cyd"], ben]
+        found = await contents(graph)
+    async with Backend(name, tmp_path / "other").open() as graph:
+        for batch in commits():
+            await graph.commit(batch)
+        assert found == await contents(graph)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@in_loop
+async def test_graph_merged_commit_with_an_existing_object_stores_nothing(name: str, tmp_path: Path) -> None:
+    started(name)
+    async with Backend(name, tmp_path).open() as graph:
+        store = takes_parts(graph)
+        first, *others = commits()
+        await graph.commit(first)
+        before = await contents(graph)
+        same_store = [batch for batch in others if store.store_of(batch.shard) == store.store_of(first.shard)]
+        with pytest.raises(IdTaken):
+            await graph.commit(merged([*same_store, commits()[0]]))
+        assert await contents(graph) == before

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import os
 import shutil
+import sys
+from asyncio import AbstractEventLoop
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Playwright, expect, sync_playwright
+
+from tests.engines.shutdown import at_the_end
 
 _PATIENCE_MS = 60_000
 """Timeout of a single step, long enough for a loaded machine."""
@@ -42,20 +48,46 @@ def installed(*, whole: bool = False) -> str:
     return found
 
 
+@functools.cache
+def _playwright() -> tuple[Playwright, AbstractEventLoop]:
+    """Start Playwright's driver for the rest of the run: a start takes 0.35 seconds of processor time."""
+    manager = sync_playwright()
+    started = manager.start()
+    at_the_end.callback(started.stop)
+    return started, manager._loop
+
+
+@functools.cache
+def _shared() -> Browser:
+    return _launched(installed())
+
+
+def _launched(path: str) -> Browser:
+    playwright, _ = _playwright()
+    return playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
+
+
 @contextmanager
 def browser(*, whole: bool = False) -> Iterator[Browser]:
-    """Run a browser until the block ends: the headless shell, or the `whole` browser.
+    """Return the headless shell that the tests of this process share, or a new `whole` browser, until the block ends.
 
     In the block, Playwright's event loop runs in this thread, so no other event loop can.
     """
     path = installed(whole=whole)
     expect.set_options(timeout=_PATIENCE_MS)
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
-        try:
-            yield found
-        finally:
-            found.close()
+    hooks = sys.get_asyncgen_hooks()
+    _, loop = _playwright()
+    # Playwright's loop is paused between its calls. Outside of blocks, tests run other loops.
+    asyncio._set_running_loop(loop)
+    try:
+        if whole:
+            with _launched(path) as found:
+                yield found
+        else:
+            yield _shared()
+    finally:
+        asyncio._set_running_loop(None)
+        sys.set_asyncgen_hooks(*hooks)
 
 
 @contextmanager

@@ -147,7 +147,7 @@ def test_archive_import_resumes_after_server_is_killed_and_restarted(tmp_path: P
 
 
 def _submit(browser: Client, page: str, action: str = "", files: Any = None, **fields: str) -> None:
-    html = BeautifulSoup(browser.get(page).text, "html.parser")
+    html = BeautifulSoup(browser.get(page).text, "lxml")
     form = next(one for one in html.select("main form") if str(one.get("action")) == (action or page))
     given = {
         str(one["name"]): str(one.get("value", "")) for one in form.select("input[name]") if one.get("type") == "hidden"

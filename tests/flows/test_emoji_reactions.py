@@ -324,7 +324,7 @@ async def test_emoji_reaction_is_discarded_when_its_emoji_is_removed_from_the_po
         assert not await wrong(shoal)
 
 
-@pytest.mark.parametrize("text", ["", "a", ":blobcat:", "👍👍", "🏽"])
+@pytest.mark.parametrize("text", ["", "A", ":blobcat:", "👍👍", "🏽"])
 @in_loop
 async def test_emoji_reaction_with_invalid_emoji_is_refused(text: str) -> None:
     async with Shoal.open("memory://") as shoal:

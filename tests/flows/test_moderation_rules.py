@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -25,7 +25,7 @@ from shoal.graph.contract import Store
 from shoal.queries import moderation_rules as module
 from shoal.queries.moderation_rules import dry_run
 from shoal.settings import build
-from tests.async_runner import in_loop, run
+from tests.async_runner import eventually, in_loop, run
 from tests.flows.members import register
 from tests.flows.test_bulk_moderation import chart
 from tests.stores import Backend
@@ -307,6 +307,64 @@ async def test_rule_book_learns_of_removed_pictures_within_a_minute() -> None:
         assert (await book.check(again)).action == "hold"
         assert (await shoal.moderation_rules.dry_run()).rules[0].hits == 1
         assert ben.id
+
+
+class Counting:
+    """A graph that counts how often the rules are read."""
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self.reads = 0
+
+    async def key_get(self, keys: Any) -> Any:
+        self.reads += 1
+        return await self._graph.key_get(keys)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._graph, name)
+
+
+@in_loop
+async def test_rule_book_of_idle_process_reads_rules_before_the_next_check() -> None:
+    async with Shoal.open("memory://") as shoal:
+        graph: Any = Counting(shoal.network.store)
+        book = RuleBook(graph, every=0.001)
+        await book.look()
+        book.start()
+        rule = await shoal.moderation_rules.create(draft())
+        await shoal.moderation_rules.set_state(rule.id, "dry_run")
+        await asyncio.sleep(0.05)
+        assert (graph.reads, is_active(book)) == (1, False)
+        await asyncio.gather(*[book.refresh() for _ in range(5)])
+        assert (graph.reads, is_active(book)) == (2, True)
+        await book.stop()
+
+
+@in_loop
+async def test_rule_book_of_active_process_reads_rules_in_the_background() -> None:
+    async with Shoal.open("memory://") as shoal:
+        graph: Any = Counting(shoal.network.store)
+        book = RuleBook(graph, every=0.001)
+        await book.look()
+        book.start()
+        book._used = True
+
+        async def reads() -> int:
+            return cast("int", graph.reads)
+
+        await eventually(reads, 2)
+        await book.stop()
+
+
+@in_loop
+async def test_rule_book_that_cannot_read_rules_tries_again_after_its_interval() -> None:
+    async with Shoal.open("memory://") as shoal:
+        book = RuleBook(shoal.network.store, every=60.0)
+        graph: Any = Counting(Failing(Unavailable("down")))
+        book._graph = graph
+        for _ in range(3):
+            await book.refresh()
+        assert graph.reads == 1
 
 
 class Failing:

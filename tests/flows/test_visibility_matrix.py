@@ -11,7 +11,7 @@ import pytest
 
 from shoal import Visibility, hash_address
 from shoal.commands import reactions
-from shoal.core.errors import Gone, NotFound
+from shoal.core.errors import Gone, NotFound, Taken, Unfit
 from shoal.core.feeds.declarations import (
     ByAuthor,
     ByExpression,
@@ -21,8 +21,11 @@ from shoal.core.feeds.declarations import (
     FromEverybody,
     NamedFeed,
     Newest,
+    OfFeed,
     OfKind,
+    OnList,
     Order,
+    Popular,
     Source,
     WithTag,
 )
@@ -38,6 +41,11 @@ from shoal.queries.hydration import Entry, hydrate, profiles_by_id
 from shoal.queries.kinds import posts_page
 from shoal.queries.named_feeds import feed as named_feeds
 from shoal.queries.public_timelines import TagQuery
+from shoal.queries.streaming import Arrived, Edited, Removed, updates_for_viewer
+from shoal.streaming.history import PlacedUpdate
+from shoal.streaming.hub import Hub
+from shoal.streaming.subscriptions import FeedInterest
+from shoal.streaming.updates import FiltersChanged
 from tests.async_runner import in_loop
 from tests.flows.visibility_cases import AUTHORS_ADDRESS, HARBOUR, KINDS, VIEWERS, Cell, Scene, a_scene
 
@@ -251,7 +259,33 @@ async def _read_feed(scene: Scene, viewer: str, *sources: Source, expression: st
     if viewer != "anonymous":
         listed = await named_feeds.list_page(scene.network.reads, scene.people[viewer].id, feed, EVERYTHING)
         assert await _ids(listed.entries, scene) == found
+        if not expression and sources != (Popular(),):
+            assert await _stream_feed(scene, viewer, declared) == found
     return found
+
+
+async def _stream_feed(scene: Scene, viewer: str, declared: FeedDeclaration) -> set[Cell]:
+    """Return the posts in the stream of a feed that resumes before the first post.
+
+    Assert that only posts which the viewer could see are reported as removed.
+    """
+    who, network = scene.people[viewer], scene.network
+    try:
+        made = await who.feeds.create("streamed", declared)
+    except Gone:
+        # A suspended author has no streams.
+        return set()
+    hub = Hub(network.effects.channel, network.store, capacity=5_000)
+    start = await network.effects.channel.end(10_000)
+    async with hub.connect(who.id, start, to=FeedInterest(made.id)) as connection:
+        # The last update, so that there is one.
+        connection.offer(PlacedUpdate(start, FiltersChanged(who.id)))
+        told = await updates_for_viewer(network.reads, connection, await connection.take())
+    await hub.close()
+    removed = scene.cells({update.id for update in told if isinstance(update, Removed)})
+    if viewer != "reporter":
+        assert {scene.posts[cell].visibility for cell in removed} <= NOT_DIRECT[viewer]
+    return await _ids([update.entry for update in told if isinstance(update, Arrived | Edited)], scene)
 
 
 async def feed_of_everybody(scene: Scene, viewer: str) -> set[Cell]:
@@ -284,6 +318,29 @@ async def feed_of_followees(scene: Scene, viewer: str) -> set[Cell]:
     return await _read_feed(scene, viewer, Followees())
 
 
+async def feed_of_a_list(scene: Scene, viewer: str) -> set[Cell]:
+    who, author = scene.people[viewer], scene.people["author"]
+    try:
+        made = await who.lists.create("authors")
+    except Gone:
+        return set()
+    with suppress(NotFound, Unfit):
+        await who.lists.put_on(made, author)
+    return await _read_feed(scene, viewer, OnList(list=str(made.id)))
+
+
+async def feed_of_a_feed(scene: Scene, viewer: str) -> set[Cell]:
+    with suppress(Taken):
+        declared = {"sources": [{"from": "author", "author": "author"}], "filters": {"replies": True}}
+        await scene.shoal.server_feeds.create("inner", declared)
+    return await _read_feed(scene, viewer, OfFeed(feed="inner"))
+
+
+async def feed_of_popular_posts(scene: Scene, viewer: str) -> set[Cell]:
+    await _like_everything(scene)
+    return await _read_feed(scene, viewer, Popular())
+
+
 async def offered_examples(scene: Scene, viewer: str) -> set[Cell]:
     found = await scene.people[viewer].interests()
     return scene.cells({one.example.post.id for one in found if one.example is not None})
@@ -314,13 +371,17 @@ async def posts_of_a_kind_by_the_author(scene: Scene, viewer: str) -> set[Cell]:
 
 async def trending_posts(scene: Scene, viewer: str) -> set[Cell]:
     """Return trending posts after every permitted member has liked every post."""
+    await _like_everything(scene)
+    reads = replace(scene.network.reads, trending=Renewed())
+    return await _ids(await trends.page(reads, scene.id_of(viewer), 1_000), scene)
+
+
+async def _like_everything(scene: Scene) -> None:
     for handle in scene.people.values():
         for post in scene.posts.values():
             with suppress(NotFound):
                 await handle.like(post)
     await scene.shoal.settle()
-    reads = replace(scene.network.reads, trending=Renewed())
-    return await _ids(await trends.page(reads, scene.id_of(viewer), 1_000), scene)
 
 
 async def shares_at_home(scene: Scene, viewer: str) -> set[Cell]:
@@ -422,6 +483,9 @@ SURFACES: dict[Surface, Callable[[str], Table]] = {
     feed_of_the_author: lambda kind: NOT_DIRECT,
     ranked_feed_of_the_author: lambda kind: RANKED_BY_AUTHOR if kind == "waiting" else NOT_DIRECT,
     feed_of_followees: lambda kind: FOLLOWED,
+    feed_of_a_list: lambda kind: FOLLOWED | {"author": NOT_DIRECT["author"]},
+    feed_of_a_feed: lambda kind: NOT_DIRECT,
+    feed_of_popular_posts: lambda kind: NOBODYS if kind in ("comment", "hidden", "waiting") else PUBLIC_LISTS,
     offered_examples: lambda kind: PUBLIC_LISTS if kind == "tagged" else NOBODYS,
     near_the_harbour: _public_table,
     posts_of_a_kind: _public_table,
@@ -442,6 +506,7 @@ NEED_A_MEMBER = {
     ranked_feed,
     public_feed,
     recent,
+    feed_of_a_list,
     offered_examples,
     shares_at_home,
 }
@@ -529,7 +594,7 @@ def test_visibility_matrix_tables_cover_all_viewers_kinds_and_surfaces() -> None
         RANKED,
     ):
         assert set(table) == set(VIEWERS)
-    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 35 * 13 * 4 * 9
+    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 38 * 13 * 4 * 9
 
 
 # Viewers who get the author as a suggestion: members without a relationship, block or mute.

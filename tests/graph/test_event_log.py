@@ -57,7 +57,7 @@ UNLOGGED = {
         "owns_list lists listed_in owns_filter notified converses marked held accepts_notices pushes "
         "owns_invitation expiring blocks_email_domain blocks_email blocks_ip blocks_name ip_blocks_changed "
         "declares declared_by server_keys external_ids holds queued StoredRules BulkAction bulk_actions bulk_changed "
-        "removed_pictures NamedFeed owns_feed follows_feed PostKind kinds"
+        "removed_pictures NamedFeed owns_feed follows_feed sets_feed PostKind kinds StoredReactions reactions"
     ),
     "is part of an object or association that is logged": (
         "Revision Poll shares posted comments_on comments_aside_on in_thread tagged placed_in revised owns "

@@ -90,7 +90,7 @@ async def test_postgres_store_with_event_log_is_refused_by_code_that_does_not_kn
         async with opened(database, logs=True):
             with pytest.raises(asyncpg.PostgresError, match="others have the store"):
                 await old.execute(empty)
-            with pytest.raises(Unavailable, match="has schema version 9, but this Shoal supports 8"):
+            with pytest.raises(Unavailable, match="has schema version 10, but this Shoal supports 8"):
                 await check_version(old, older)
         async with opened(database, logs=False):
             await old.execute(empty)

@@ -22,7 +22,7 @@ from shoal.core.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError
 from shoal.core.events import InversePending, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
-from shoal.graph.bulk import KeyRow
+from shoal.graph.bulk import NAMED_BY_PLACE, KeyRow
 from shoal.graph.contract import MAX_TIME, Assoc, AssocExists, Batch, Cursor, Frozen, Job, KeyTaken, Missing
 from shoal.graph.postgres import PostgresGraph, moves_sql, ranks, sql
 from shoal.graph.postgres import schema as postgres_schema
@@ -36,7 +36,6 @@ from shoal.graph.schema import (
     PINS,
     POSTED,
     TAGGED,
-    USER_NAME,
     AssocType,
     Key,
     user_name_key,
@@ -995,7 +994,7 @@ async def test_shard_move_journals_writes_while_copying(database: Database) -> N
 
 @in_loop
 async def test_postgres_shard_of_key_computed_in_sql_equals_shard_computed_in_python(database: Database) -> None:
-    spaces = [USER_NAME, "email", "idempotency", "import", "user_name "]
+    spaces = [*NAMED_BY_PLACE, "idempotency", "import", "user_name "]
     names = ["ann", "ann@example.com", "straße@例え.jp", "", *(f"m{n}" for n in range(300))]
     rows = [KeyRow(space, name, id_on(n % 64, n, n % 128), 0) for n, name in enumerate(names) for space in spaces]
     async with opened(database), aside(database.url) as other:

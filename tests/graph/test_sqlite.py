@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from shoal.core.errors import OutcomeUnknown, ShoalError, StorageFull, Unavailable
+from shoal.core.errors import Conflict, OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import PostCreated
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member, Post
@@ -35,6 +37,7 @@ from shoal.graph.sqlite.store import LOG_BYTES, PAGE_BYTES
 from tests import disks
 from tests.async_runner import eventually, in_loop, run
 from tests.event_log_replica import Replica, facts_of
+from tests.example_counts import examples
 from tests.stores import (
     ANN,
     BEN,
@@ -554,6 +557,78 @@ async def test_sqlite_outbox_counts_read_nothing_on_the_event_loop(path: Path) -
         assert len(await graph.parked()) == 9
         graph._reading.set_progress_handler(None, 1)
         assert steps == 0
+
+
+# Claims
+
+
+@in_loop
+async def test_sqlite_claim_of_new_event_reads_nothing_from_the_file(path: Path) -> None:
+    async with opened(path) as graph:
+        await graph.commit(posting(1))
+        await graph.ack(await graph.claim(10, 60))
+        async with counted(graph._reading) as statements:
+            for n in range(2, 5):
+                await graph.commit(posting(n))
+                (job,) = await graph.claim(10, 60)
+                assert isinstance(job.event, PostCreated)
+                assert job.event.post_id == id_on(0, n)
+                await graph.ack([job])
+                assert await graph.claim(10, 60) == []
+        assert statements == []
+        await graph.commit(posting(5))
+    async with opened(path) as graph:
+        (job,) = await graph.claim(10, 60)
+        assert (job.seq, job.event) == (5, PostCreated(post_id=id_on(0, 5), author_id=ANN))
+
+
+@settings(max_examples=examples(25, full=200))
+@given(
+    st.lists(
+        st.one_of(st.integers(1, 5), st.sampled_from(["claim", "park", "refused", "unknown", "open"])), max_size=20
+    )
+)
+@example([1, "unknown", 1])
+@example([5, 5, 1, "claim", 1])
+@example([1, "claim", "open", 1])
+@in_loop
+async def test_sqlite_claims_return_each_event_once_in_order(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[int | str]
+) -> None:
+    path = tmp_path_factory.mktemp("claims") / "shoal.db"
+    claimed: list[int] = []
+    n = 0
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sqlite_store, "_RECENT_EVENTS", 4)
+        graph = await SqliteGraph.open(path)
+        for step in [*steps, "claim", "claim"]:
+            if isinstance(step, int):
+                await asyncio.gather(*[graph.commit(posting(number)) for number in range(n + 1, n + step + 1)])
+                n += step
+            elif step in {"claim", "park"}:
+                jobs = await graph.claim(3 if step == "park" else 1_000, 60)
+                claimed += [job.event.post_id for job in jobs if isinstance(job.event, PostCreated)]
+                if step == "park" and jobs:
+                    await graph.park(jobs.pop(), "failed")
+                await graph.ack(jobs)
+            elif step == "open":
+                await graph.close()
+                graph = await SqliteGraph.open(path)
+            elif step == "refused":
+                with pytest.raises(Conflict):
+                    await asyncio.gather(graph.commit(posting(n + 1)), graph.commit(posting(n + 1)))
+                n += 1
+            else:
+                n += 1
+                assert graph._writer is not None
+                with pytest.MonkeyPatch.context() as failing:
+                    connection: Any = Failing(graph._writer._connection, sqlite3.SQLITE_IOERR_FSYNC)
+                    failing.setattr(graph._writer, "_connection", connection)
+                    with pytest.raises(OutcomeUnknown):
+                        await graph.commit(posting(n))
+        await graph.close()
+    assert claimed == sorted(set(claimed))
+    assert len(claimed) == n
 
 
 # Statement counts

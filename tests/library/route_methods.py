@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.library.declared_reactions import DeclaredReactions
 from shoal.library.external_ids import ExternalIds
 from shoal.library.filters import OwnFilters
 from shoal.library.handle import Handle, Visitor
@@ -38,6 +39,7 @@ SURFACES: dict[str, type] = {
     "bulk_moderation": BulkModeration,
     "webhooks": Webhooks,
     "kinds": Kinds,
+    "declared_reactions": DeclaredReactions,
     "server_feeds": ServerFeeds,
     "feeds": OwnFeeds,
 }
@@ -76,6 +78,8 @@ METHODS: dict[str, str] = {
     "DELETE /api/shoal/v1/feeds/{id}": "feeds.delete",
     "GET /api/shoal/v1/feeds/{id}/unread": "feeds.unread",
     "PUT /api/shoal/v1/feeds/{id}/unread": "feeds.mark_read",
+    "GET /api/shoal/v1/feeds/{id}/parameters": "feeds.parameters",
+    "PUT /api/shoal/v1/feeds/{id}/parameters": "feeds.set_parameters",
     "POST /api/shoal/v1/feeds/dry_run": "feeds.dry_run",
     "POST /api/shoal/v1/feeds/{id}/copy": "feeds.copy",
     "POST /api/shoal/v1/feeds/{id}/follow": "feeds.follow",
@@ -96,6 +100,13 @@ METHODS: dict[str, str] = {
     f"POST {_BULK}": "bulk_moderation.preview",
     f"POST {_BULK}/{{id}}/apply": "bulk_moderation.apply",
     f"POST {_BULK}/{{id}}/undo": "bulk_moderation.undo",
+    "GET /api/shoal/v1/reactions": "declared_reactions.all",
+    "PUT /api/shoal/v1/reactions/{name}": "declared_reactions.declare",
+    "DELETE /api/shoal/v1/reactions/{name}": "declared_reactions.retire",
+    "GET /api/shoal/v1/reactions/{name}/statuses": "member.reacted",
+    "PUT /api/shoal/v1/statuses/{id}/reactions/{name}": "member.react",
+    "DELETE /api/shoal/v1/statuses/{id}/reactions/{name}": "member.unreact",
+    "GET /api/shoal/v1/statuses/{id}/reactions/{name}": "member.reacted_by",
     "GET /api/shoal/v1/kinds": "kinds.all",
     "GET /api/shoal/v1/kinds/{name}": "kinds.get",
     "PUT /api/shoal/v1/kinds/{name}": "kinds.declare",
@@ -350,6 +361,7 @@ METHODS: dict[str, str] = {
     "GET /api/v1/streaming/hashtag": "member.live_tag",
     "GET /api/v1/streaming/hashtag/local": "member.live_tag",
     "GET /api/v1/streaming/list": "member.live_list",
+    "GET /api/v1/streaming/shoal/feed": "member.live_feed",
     "GET /api/v1/streaming/direct": "member.live_conversations",
 }
 

@@ -174,14 +174,15 @@ async def test_library_streams_deliver_list_tag_and_notification_events(store: s
         birds = await ann.lists.create("Birds")
         await ann.lists.put_on(birds, bob)
         await shoal.settle()
-        streams = (ann.live_list(birds), ann.live_public(), ann.live_tag("heron"))
+        feed = await ann.feeds.create("Herons", {"sources": [{"from": "tag", "tag": "heron"}]})
+        streams = (ann.live_list(birds), ann.live_public(), ann.live_tag("heron"), ann.live_feed(feed))
         heard = [asyncio.create_task(_first(stream, Arrived)) for stream in streams]
         noticed = asyncio.create_task(_first(ann.live_notifications(), Notified))
         spoken = asyncio.create_task(_first(ann.live_conversations(), Conversed))
         async with asyncio.timeout(60):
-            await eventually(partial(_connected, shoal), 5)
+            await eventually(partial(_connected, shoal), 6)
             post = await bob.create("@ann a #heron")
-            assert [news.entry.post for news in await asyncio.gather(*heard)] == [post] * 3
+            assert [news.entry.post for news in await asyncio.gather(*heard)] == [post] * 4
             assert (await ann.notifications.get((await noticed).time)).notice.kind is Kind.MENTION
             secret = await bob.create("@ann psst", visibility="direct")
             assert (await ann.conversations.get((await spoken).root_id)).root_id == secret.id

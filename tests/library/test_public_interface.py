@@ -18,6 +18,7 @@ from shoal.core.bulk_moderation import BulkQuery
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.kinds import KindDraft
 from shoal.core.moderation_rules import Conditions, RuleDraft
+from shoal.core.reactions import Reaction
 from shoal.graph.payloads.notifications import Group, Kind
 from shoal.library._generated import Options
 from shoal.mastodon_api.routes import table
@@ -30,6 +31,8 @@ _ANYTIME = {"Unavailable", "OutcomeUnknown"}
 _RAISED = re.compile(r"`(\w+)`")
 _NOBODY = 12_345
 _VALUES: dict[str, Any] = {
+    "import_map": "none",
+    "source": "none",
     "archive": b"ann@mastodon.social\n",
     "hashes": ["a" * 64],
     "handles": ["ann@mastodon.social"],
@@ -44,6 +47,7 @@ _VALUES: dict[str, Any] = {
     "title": "x",
     "keyword": "x",
     "draft": RuleDraft(name="x", conditions=Conditions(words=("tide",))),
+    "reaction": Reaction(name="cooked", title="Cooked it"),
     "declaration": KindDraft(name="recipe", schema={"type": "object"}),
     "query": BulkQuery(words=("tide",)),
     "action": "hide",

@@ -22,7 +22,7 @@ def about(kind: MailKind, **more: str) -> About:
 @pytest.mark.parametrize("kind", MailKind)
 def test_mail_template_contains_member_server_and_link_in_text_and_html(kind: MailKind, language: str) -> None:
     letter = write(SHOAL, about(kind, place="192.0.2.7"), language)
-    page = BeautifulSoup(letter.html, "html.parser")
+    page = BeautifulSoup(letter.html, "lxml")
     (link,) = (str(a["href"]) for a in page.find_all("a"))
     assert link.startswith("https://shoal.example.org/")
     assert link.endswith("/PROOF") is (kind in EMAIL_TOKEN_MS)

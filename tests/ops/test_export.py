@@ -59,6 +59,12 @@ async def ann_in(shoal: Shoal) -> Handle:
     """Create Ann with data of every kind."""
     ann, ben = await shoal.register("ann", "a long password", email="ann@example.org"), await shoal.register("ben")
     await ann.feeds.create("All", {"sources": [{"from": "everybody"}]})
+    weight = {"type": "number", "default": 1, "minimum": 0, "maximum": 9}
+    order = {"by": "expression", "expression": "likes * $weight"}
+    best = {"sources": [{"from": "everybody"}], "order": order, "parameters": {"weight": weight}}
+    await shoal.server_feeds.create("best", best, title="The best")
+    await ann.feeds.follow("best")
+    await ann.feeds.set_parameters("best", {"weight": 2})
     await ann.update_profile(note="By the sea", avatar=picture("red"), findable_by_email=True)
     media = await ann.upload(picture("teal"), description="A teal square")
     post = await ann.create("Low tide, “quoted”, \n#dawn", media=[media], place=(0.0, 2.50123), data={"a": [1]})
@@ -104,6 +110,7 @@ async def test_member_export_contains_all_data_of_the_member(tmp_path: Path) -> 
     assert size_of(to / media["file"]) == (32, 24)
     (feed,) = read(to / "feeds.json")
     assert (feed["title"], feed["declaration"], feed["shared"]) == ("All", {"sources": [{"from": "everybody"}]}, False)
+    assert read(to / "followed_feeds.json") == [{"feed": "best", "title": "The best", "parameters": {"weight": 2.0}}]
     (album,) = read(to / "albums.json")
     assert (album["title"], album["description"]) == ("Tides", "Low and high")
     assert album["photos"] == [{"post": post["id"], "file": media["file"]}]

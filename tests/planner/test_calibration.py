@@ -25,11 +25,10 @@ def test_calibration_of_one_process_measures_every_cost(tmp_path: Path) -> None:
     costs = asyncio.run(one_process.measure(tmp_path, SMALLEST, steps.append))
     assert costs.keys() | OVER_HTTP == set(OneProcess.__struct_encode_fields__)
     given = msgspec.convert({**costs, "memory": 0.0, "request": 0.0}, OneProcess)
-    dear = {
-        name: getattr(given, name)
-        for name in ("post", "group", "sync", "store", "page", "change", "log", "log_group", "disk_post")
-    }
+    dear = {name: getattr(given, name) for name in ("post", "store", "page", "change", "log", "log_group", "disk_post")}
     assert all(value > 0 for value in dear.values()), dear
+    # Intercepts of lines through a few measurements, which are 0 if other programs delay the small groups least.
+    assert min(given.group, given.sync) >= 0
     assert given.group + given.post < 0.1
     assert given.delivery < given.delivery_far * 20 < 1e-3
     assert len(steps) == len(set(steps)) >= 4

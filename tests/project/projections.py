@@ -13,9 +13,10 @@ import httpcore
 from shoal.core.errors import Gone
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Share, Visibility
-from shoal.graph.contract import Store
+from shoal.graph.contract import Assoc, Store
 from shoal.graph.payloads.follows import follow_terms
-from shoal.graph.schema import FOLLOWS, LIKES
+from shoal.graph.payloads.posts import chosen_of
+from shoal.graph.schema import FOLLOWS, LIKES, REACTS
 from shoal_project.projection import Projection
 from shoal_project.sources import ServerSource
 from shoal_project.tables import TABLES
@@ -124,11 +125,15 @@ async def facts_of(store: Store, includes: Collection[str] = ()) -> dict[str, se
         if isinstance(node, Share) and node.author_id in members and node.post_id in posts and node.visibility in seen
     ]
     likes, follows = set(), set()
+    reactions: set[tuple[int, int, str]] = set()
     for row in await all_links(store):
         if not row.alive or row.id1 not in members:
             continue
         if row.atype == LIKES.number and row.id2 in posts:
             likes.add((row.id1, row.id2, _at(milliseconds_of(row.time))))
+        if row.atype == REACTS.number and row.id2 in posts:
+            chosen = [each.emoji for each in chosen_of(Assoc(row.id2, row.time, row.data))]
+            reactions.update((row.id1, row.id2, text) for text in chosen)
         ends = (members[row.id1], members.get(row.id2))
         is_shown = "connections" in includes or not any(end.hides_connections for end in ends if end)
         if row.atype == FOLLOWS.number and all(ends) and is_shown:
@@ -140,6 +145,7 @@ async def facts_of(store: Store, includes: Collection[str] = ()) -> dict[str, se
         "comments": {(p.id, p.parent_id, p.root_id) for p in posts.values() if p.parent_id},
         "tags": {(p.id, tag) for p in posts.values() for tag in p.tags},
         "likes": likes,
+        "reactions": reactions,
         "follows": follows,
         "shares": {(s.id, s.author_id, s.post_id) for s in shares},
     }
@@ -166,6 +172,7 @@ async def facts_in(target: Target) -> dict[str, set[Any]]:
         "comments": await read("SELECT post_id, parent_id, thread_id FROM comments"),
         "tags": await read("SELECT post_id, tag FROM tags"),
         "likes": await read("SELECT member_id, post_id, created_at FROM likes", at=True),
+        "reactions": await read("SELECT member_id, post_id, reaction FROM reactions"),
         "follows": await read("SELECT follower_id, followee_id, created_at FROM follows", at=True),
         "shares": await read("SELECT id, member_id, post_id FROM shares"),
         "daily": {

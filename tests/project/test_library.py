@@ -100,7 +100,7 @@ async def test_library_project_of_earlier_schema_version_is_replaced_by_rebuild_
             database.executescript(
                 "DROP INDEX posts_kind; ALTER TABLE posts DROP COLUMN kind; UPDATE shoal_projection SET schema_version = 1"
             )
-        with pytest.raises(InvalidInput, match="schema version 1, not 2: run with --rebuild"):
+        with pytest.raises(InvalidInput, match="schema version 1, not 3: run with --rebuild"):
             await shoal.project(f"sqlite:///{copy}")
         await shoal.project(f"sqlite:///{copy}", rebuild=True)
     assert sqlite3.connect(copy).execute("SELECT text, kind FROM posts").fetchall() == [("one", "")]

@@ -59,6 +59,9 @@ async def lively(shoal: Shoal) -> None:
     await bob.like(await cyd.comment(post, "Nice"))
     secret = await ann.create("a secret #party", visibility=Visibility.FOLLOWERS)
     await bob.like(secret)
+    await bob.react(post, "👍")
+    await bob.react(post, "❤️")
+    await bob.react(secret, "🎉")
     await ann.create("@bob a letter", visibility=Visibility.DIRECT)
     await cyd.follow(bob)
     await cyd.update_profile(hides_connections=True)
@@ -353,7 +356,7 @@ def test_projection_refuses_target_of_other_version_or_includes(logged: Logged, 
             with pytest.raises(InvalidInput, match=r"built with other private data \(none\): run with --rebuild"):
                 await Projection(target, logged.private, ["direct"]).begin()
             await target.write([Statement("UPDATE shoal_projection SET schema_version = 99")])
-            with pytest.raises(InvalidInput, match="schema version 99, not 2"):
+            with pytest.raises(InvalidInput, match="schema version 99, not 3"):
                 await Projection(target, logged.public).begin()
 
     logged.shoal.run(told())

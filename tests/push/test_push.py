@@ -11,9 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from shoal import scheduler
-from shoal.commands import posts, reactions, relationships, sessions
+from shoal.commands import declared_reactions, posts, reactions, relationships, sessions
 from shoal.commands.posts import Draft
 from shoal.core.ids import shard_of
+from shoal.core.reactions import Reaction
 from shoal.core.tokens import TokenUse
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import PUSHES
@@ -230,6 +231,18 @@ def test_push_message_after_503_response_is_retried_until_accepted(here: Network
     service.answers["/trouble"] = 201
     here.settle()
     assert app.read(service.at("/trouble")[-1])["notification_type"] == "favourite"
+
+
+def test_push_message_of_declared_reaction_has_title_without_direction_controls(
+    here: NetworkFixture, service: PushService
+) -> None:
+    ann, ben = here.join("ann"), here.join("ben")
+    app = App()
+    here.json("POST", PATH, ann, json=wish(service, app, "/named"))
+    here.run(declared_reactions.declare(here.writes, Reaction(name="evil", title="\u202elive")))
+    here.run(reactions.react(here.writes, ben.member.id, post(here, ann, "Low tide"), "evil"))
+    here.settle()
+    assert app.read(service.at("/named")[-1])["title"] == "ben reacted with live to your post"
 
 
 def test_push_message_to_service_with_endless_response_is_sent_once(here: NetworkFixture, service: PushService) -> None:

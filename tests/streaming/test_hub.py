@@ -19,8 +19,10 @@ from shoal.graph.contract import Batch, Reader
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LISTS, following
 from shoal.streaming import updates
+from shoal.streaming.connections import Connection, Missed
 from shoal.streaming.contract import ChannelMessage, MemoryChannel, Position
-from shoal.streaming.hub import Connection, Hub, Missed, PlacedUpdate
+from shoal.streaming.history import PlacedUpdate
+from shoal.streaming.hub import Hub
 from shoal.streaming.subscriptions import CONVERSATIONS, HOME, NOTIFICATIONS, PRESENCE, Everybody, Listed, TagInterest
 from tests.async_runner import in_loop, run
 

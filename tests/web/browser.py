@@ -31,7 +31,7 @@ class Page:
         self.url = url
         self.answer = answer
         is_html = "html" in answer.headers.get("content-type", "")
-        self.html = BeautifulSoup(answer.text if is_html else "", "html.parser")
+        self.html = BeautifulSoup(answer.text if is_html else "", "lxml")
 
     @property
     def status(self) -> int:

@@ -270,6 +270,8 @@ def test_poll_form_records_vote_and_shows_result(here: NetworkFixture) -> None:
     assert voted.path.startswith(f"/@kim/{post.id}")
     assert "1 person voted" in voted.text
     assert "Coffee your vote 100%" in voted.text
+    (end,) = voted.html.select('.poll time[data-behavior="moment"]')
+    assert str(end["datetime"]).endswith("Z")
     again = browser.post(f"/polls/{post.poll_id}/vote", [("form_token", page.form_token), ("choices[]", "0")])
     assert again.status == 422
     assert "already voted" in again.text

@@ -62,6 +62,7 @@ def id_for(row: Route, field: str, subjects: Subjects) -> int:
         "/albums": subjects.album,
         "/conversations": subjects.talk,
         "/lists": subjects.list,
+        "/feeds": subjects.feed,
         "/moderation/reports": subjects.report,
         "/moderation/rules": subjects.rule,
         "/moderation/bulk": subjects.bulk,

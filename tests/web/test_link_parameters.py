@@ -53,7 +53,7 @@ def test_link_parameter_check_detects_undeclared_parameters() -> None:
         '<a href="/compose?tag=sea&amp;visibility=direct">New message</a><a href="https://example.org/?any=1">Elsewhere</a>'
         '<form action="/search"><input name="q"><input name="color"></form>'
         '<form method="post" action="/logout"><input name="form_token"><input name="device"></form>',
-        "html.parser",
+        "lxml",
     )
     assert undeclared(f"{BASE}/", html) == [
         "GET /compose?tag=sea&visibility=direct: visibility",

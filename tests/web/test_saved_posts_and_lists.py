@@ -133,7 +133,15 @@ def test_home_tabs_show_five_lists_and_followed_tags(here: NetworkFixture) -> No
         browser.open("/lists").press("Create list", title=f"list {n}")
     for tag in ("dawn", "tide"):
         here.run(relationships.follow_tag(here.writes, ned.id, tag))
-    expected = ["Latest", "For you", "Catch up", *(f"list {n}" for n in range(5)), "#tide", "#dawn", "Lists and tags"]
+    expected = [
+        "Latest",
+        "For you",
+        "Catch up",
+        *(f"list {n}" for n in range(5)),
+        "#tide",
+        "#dawn",
+        "Lists, feeds and tags",
+    ]
     for path in ("/", "/for-you", "/catch-up"):
         assert tabs(browser.open(path)) == expected
     assert "list 5" in tabs(browser.open("/lists").follow("list 5"))

@@ -64,7 +64,7 @@ def test_search_htmx_response_contains_only_results(here: NetworkFixture) -> Non
 def test_search_page_explains_operators_and_reports_invalid_values(here: NetworkFixture) -> None:
     browser = visitor(here, "ben")
     page = browser.open("/search")
-    assert [one.text for one in page.html.select("#found a")] == ["Photos", "People", "Tags", "Places"]
+    assert [one.text for one in page.html.select("#found a")] == ["Photos", "People", "Tags", "Places", "Feeds"]
     for operator in ("from:ann", "before:2026-03-01", "after:", "has:media", "in:library", "near:45.44,12.32"):
         assert operator in page.text
     for extra in ("from:ann", "from:me", "has:media"):

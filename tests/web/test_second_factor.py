@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from shoal.commands import account_deletions, members, moderation, second_factor
+from shoal.commands import account_deletions, members, moderation, second_factor, sessions
 from shoal.core.model import Role
 from shoal.server import build
 from tests.api.in_memory_network import STAFF_SCOPES, NetworkFixture, network_fixture
@@ -225,3 +225,14 @@ def test_second_factor_setup_for_shared_demo_account_is_refused(here: NetworkFix
     page = visitor(here, "ann").open(PATH)
     refused = page.press("Turn on", code=code_of(key_on(page), -1), current_password=PASSWORD)
     assert (refused.status, "disabled for the shared demo account" in refused.text) == (403, True)
+
+
+def test_login_with_second_factor_fills_in_the_feed_typed_before(here: NetworkFixture) -> None:
+    ann = visitor(here, "ann")
+    _, codes = turned_on(ann)
+    page = ann.open("/feeds/new")
+    here.run(sessions.leave(here.writes, ann.cookie("shoal_login")))
+    page = page.press("Create feed", title="Typed", declaration='{"sources": [{"from": "popular"}]}')
+    asked = page.press("Log in", username="ann", password=PASSWORD)
+    editor = asked.press("Log in", code=codes[0])
+    assert (editor.path, editor.one("#title")["value"]) == ("/feeds/new", "Typed")

@@ -94,7 +94,7 @@ NOT_TEXT = {
     "App": {"redirect_uris", "scopes", "website"},
     "Token": {"scopes", "use"},
     "ProductToken": {"scopes", "use"},
-    "ExternalLink": {"issuer", "subject"},
+    "ExternalLink": {"issuer", "subject", "profile", "applying"},
     "AuthorizationCode": {"scopes", "redirect_uri", "challenge"},
     "AccountDeletion": {"name", "counts"},
     "ScheduledPost": {"refused"},
@@ -104,6 +104,7 @@ NOT_TEXT = {
     "PostKind": {"building", "image", "index", "link", "name", "pairs", "schema", "title"},  # written by admins
     "NamedFeed": {"declaration", "name", "title"},  # only in the API
     "StoredRules": {"rules"},  # written by admins; see test_moderation_rules.py
+    "StoredReactions": {"reactions"},  # written by admins; see test_declared_reactions.py
     "BulkAction": {"query", "verb", "actor_name"},
     "Webhook": {
         "access",
@@ -202,7 +203,7 @@ def subjects(here: NetworkFixture) -> Subjects:
 
 def wrong_in(html: str) -> list[str]:
     """Return the errors that stored text causes in a page: elements, attributes, and direction changes."""
-    soup = BeautifulSoup(html, "html.parser")
+    soup = BeautifulSoup(html, "lxml")
     wrong = [f"an element: {one}"[:300] for one in soup.find_all("hostile")]
     wrong += [f"an attribute: {one}"[:300] for one in soup.find_all(_has_a_hostile_attribute)]
     texts = [*(soup.body or soup).find_all(string=_TURNS), *(soup.title.find_all(string=_TURNS) if soup.title else ())]

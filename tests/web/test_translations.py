@@ -135,6 +135,9 @@ FOR_PROGRAMS = (
     # Errors of kinds of posts, which only programs declare and use.
     r"(schema|kind|filter|index|pairs): .*|there are X kinds already.*|there is no kind X|X: X|at most X bytes \(got X\)",
     r"a declaration has at most .*|X: (the schema has no property|a path has at most|the property) X.*",
+    # Errors of declared reactions: only programs declare them, and pages have buttons for those that apply.
+    r"(title|kinds|weight|group|reactions): (must|at most|there|cannot|X).*|(the|there is no) reaction X.*|there are X reactions .*"
+    r"|X: must have 1 to 32 .*|the reaction is being added .*",
     # Errors of commands: no page blocks words.
     r"a word must have .*|X is not blocked",
 )

@@ -30,6 +30,7 @@ from shoal.core.signup import Invitation
 from shoal.graph.access import filters_of, members_by_id
 from shoal.graph.bulk import FIRST
 from shoal.graph.contract import Assoc, AssocRow, Cursor, Store
+from shoal.graph.feed_lookup import followed_feeds, saved_values
 from shoal.graph.member_lookup import login_of
 from shoal.graph.payloads.follows import follow_terms, mute_terms
 from shoal.graph.payloads.members import MOST_PHOTOS, collected_of, in_order, personalization_of
@@ -401,6 +402,7 @@ async def write_settings(export: Export) -> None:
     await _profile(export)
     await export.objects("lists", OWNS_LIST, MemberList, _list)
     await export.objects("feeds", OWNS_FEED, NamedFeed, _feed)
+    await export.array("followed_feeds", _followed_feeds(export))
     await export.objects("albums", OWNS_ALBUM, Album, _album)
     await export.objects("invitations", OWNS_INVITATION, Invitation, _invitation)
     await export.array("sessions", _sessions(export))
@@ -436,13 +438,20 @@ async def _list(export: Export, list_: MemberList) -> dict[str, Any]:
     }
 
 
-async def _feed(_export: Export, feed: NamedFeed) -> dict[str, Any]:
+async def _followed_feeds(export: Export) -> AsyncGenerator[dict[str, Any], None]:
+    for feed in await followed_feeds(export.graph, export.member.id):
+        parameters = await saved_values(export.graph, export.member.id, feed)
+        yield {"feed": feed.name or str(feed.id), "title": feed.title, "parameters": parameters}
+
+
+async def _feed(export: Export, feed: NamedFeed) -> dict[str, Any]:
     return {
         "title": feed.title,
         "made": when(feed.id),
         "shared": feed.shared,
         "origin": str(feed.origin_id) if feed.origin_id else None,
         "declaration": feed.declaration.document(),
+        "parameters": await saved_values(export.graph, feed.owner_id, feed),
     }
 
 

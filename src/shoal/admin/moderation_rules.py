@@ -30,13 +30,27 @@ _LARGE = 3_000
 
 
 class RuleBook(BackgroundWorker):
-    """The compiled moderation rules of this process, which reads them again every five seconds."""
+    """The compiled moderation rules of this process, which reads them again every five seconds while it checks content.
+
+    In a process that checked nothing in the last five seconds, the next check waits until they are read.
+    """
 
     task_name = "shoal-moderation-rules"
 
-    def __init__(self, graph: Reader, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        graph: Reader,
+        *,
+        clock: Callable[[], float] = time.time,
+        every: float = _EVERY_SECONDS,
+    ) -> None:
         self._graph = graph
         self._clock = clock
+        self._every = every
+        self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
+        self._used = self._watched = False
+        """`_used`: content was checked since `_run` read the rules last. `_watched`: `_run` will read them in time."""
         self._rules = CompiledRules(())
         self.checks: list[Check] = []
         """`check` while a rule is in force; empty without rules, and with rules that are all off."""
@@ -60,6 +74,17 @@ class RuleBook(BackgroundWorker):
             _log.info("moderation rule %d (%s) matches a %s by member %d", *about)
         return decision(matching)
 
+    async def refresh(self) -> None:
+        """Read the rules if they were read more than five seconds ago. Call it before content is checked."""
+        self._used = True
+        if not self._watched and self._is_due():
+            async with self._reading:
+                if self._is_due():
+                    await self.look()
+
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._read_at >= self._every
+
     async def look(self) -> None:
         """Read the rules. Changes that were committed before this call are in force when it returns."""
         try:
@@ -72,6 +97,8 @@ class RuleBook(BackgroundWorker):
 
     async def read(self) -> None:
         """Read the rules, as `look`. Raises `Unavailable`."""
+        # Note the time also if the store is down, so that not every check waits for it.
+        self._read_at = time.monotonic()
         with another_request():
             await self._read()
 
@@ -89,8 +116,10 @@ class RuleBook(BackgroundWorker):
 
     async def _run(self) -> None:
         while True:
-            await self.look()
-            await asyncio.sleep(_EVERY_SECONDS)
+            await asyncio.sleep(self._every)
+            self._watched, self._used = self._used, False
+            if self._watched:
+                await self.look()
 
 
 async def try_rules(store: Store, writes: Writes, rule_ids: Sequence[int], days: int) -> DryRunReport:

@@ -16,7 +16,7 @@ from shoal.core.feeds.declarations import Cost, FeedDeclaration, NamedFeed, cost
 from shoal.core.model import DAY_MS
 from shoal.core.ranking.comparison import ReplayFigures, ShownAuthor, TwoTops, figures
 from shoal.graph.contract import Reader
-from shoal.graph.feed_lookup import contained_feeds, feeds_of, readable_feed
+from shoal.graph.feed_lookup import contained_feeds, contained_in_each, feeds_of, readable_feed
 from shoal.queries.context import ExpiringCache
 from shoal.queries.hydration import Entry
 from shoal.queries.named_feeds.preview import dry_run, first_entries
@@ -36,7 +36,12 @@ async def _with_cost(graph: Reader, feed: NamedFeed) -> FeedWithCost:
 class ListFeeds(Operation[list[FeedWithCost]]):
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> list[FeedWithCost]:
         graph = network.writes.graph
-        return [await _with_cost(graph, feed) for feed in await feeds_of(graph, 0)]
+        feeds = await feeds_of(graph, 0)
+        each = await contained_in_each(graph, None, [feed.declaration for feed in feeds])
+        return [
+            FeedWithCost(feed, cost_of(feed.declaration, contained))
+            for feed, contained in zip(feeds, each, strict=True)
+        ]
 
 
 class ShowNamedFeed(Operation[FeedWithCost]):

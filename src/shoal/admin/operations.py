@@ -27,6 +27,7 @@ from shoal.admin.bulk_moderation import ApplyBulk, ListBulk, PreviewBulk, ShowBu
 from shoal.admin.consistency.check import check, check_sampled
 from shoal.admin.contract import AnyNetwork, Operation, member_named
 from shoal.admin.database_imports.run import ImportMapped
+from shoal.admin.declared_reactions import DeclareReactions, ListReactions, RetireReaction
 from shoal.admin.events import ReadEvents
 from shoal.admin.external_ids import LinkExternalId, ListExternalIds, UnlinkExternalId
 from shoal.admin.feeds import FeedShown, ReplayOptions, ReplayReport, SuggestionsShown
@@ -483,6 +484,9 @@ _MODERATION = (
     ListKindPosts,
     ListKinds,
     ShowKind,
+    DeclareReactions,
+    ListReactions,
+    RetireReaction,
     ListRules,
     PutRule,
     SetRuleState,

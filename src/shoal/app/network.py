@@ -331,7 +331,10 @@ async def _assemble(
             inviters=settings.invitations,
             lifetime=lifetime,
             checks=Checks(
-                (moderation_hook,) if moderation_hook else (), rules.checks, direct=settings.moderation_direct
+                (moderation_hook,) if moderation_hook else (),
+                rules.checks,
+                direct=settings.moderation_direct,
+                refresh=rules.refresh,
             ),
         ),
         reads=Reads(

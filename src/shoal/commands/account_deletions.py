@@ -40,8 +40,8 @@ from shoal.commands.context import Writes, add_node
 from shoal.commands.oauth import check_welcome
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from shoal.core.events import FilesReleased, MemberRemoved, ProfileChanged, SuspensionChanged
-from shoal.core.external_ids import ExternalLink
+from shoal.core.events import FilesReleased, MemberRemoved, NamedFeedChanged, ProfileChanged, SuspensionChanged
+from shoal.core.external_ids import DELETED_MEMBERS, ExternalLink
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.media_files import files_of_member
 from shoal.core.model import DAY_MS, RECEIPT_DAYS, AccountDeletion, Media, Member, Node, Poll, Role
@@ -53,7 +53,7 @@ from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Assoc, Batch, Cursor, find_object
 from shoal.graph.member_lookup import redeclare
 from shoal.graph.payloads.members import drop_login, personalization_of
-from shoal.graph.payloads.posts import chosen_of, unvote_batch, vote_keys
+from shoal.graph.payloads.posts import chosen_of, put_reactions, unvote_batch, vote_keys
 
 _SECRET_BYTES = 16
 _BEGUN = "This account is being deleted"
@@ -153,7 +153,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
         take_off(batch, deletion.ticket_id, now)
         back = replace(member, departure_id=0, suspended=False, version=member.version + 1)
         batch.obj_set(back)
-        _tell(batch, member_id)
+        _tell(batch, member_id, now)
         note(writes, batch, AuditVerb.DELETION_CANCELLED, member_target(member))
         await writes.graph.commit(batch)
         return back
@@ -192,12 +192,13 @@ def _hide(batch: Batch, member: Member, deletion: AccountDeletion, now: int) -> 
     batch.obj_set(gone)
     if member.role is not Role.NONE:
         batch.assoc_del(member.id, schema.SERVES, schema.EVERYBODY, now)
-    _tell(batch, member.id)
+    _tell(batch, member.id, now)
 
 
-def _tell(batch: Batch, member_id: int) -> None:
+def _tell(batch: Batch, member_id: int, now: int) -> None:
     batch.emit(ProfileChanged(member_id=member_id))
     batch.emit(SuspensionChanged(member_id=member_id))
+    batch.emit(NamedFeedChanged(feed_id=schema.feeds_of_id(member_id), time=now))
 
 
 _PAGE = 50
@@ -254,6 +255,7 @@ _PLAIN = (
     schema.REPORT_UPHELD,
     schema.REPORT_DISMISSED,
     schema.FOLLOWS_FEED,
+    schema.SETS_FEED,
 )
 """Types of associations whose deletion needs no further cleanup. Reports filed by the member are kept."""
 
@@ -331,10 +333,7 @@ async def _end_entry(writes: Writes, member: int, entry_id: int) -> None:
 
 async def _end_reaction(writes: Writes, member: int, reaction: Assoc) -> None:
     batch = Batch(shard_of(member))
-    now = writes.new_id(batch.shard)
-    batch.assoc_del(member, schema.REACTS, reaction.id2, now)
-    for position in chosen_of(reaction):
-        batch.assoc_del(member, schema.PUTS_EMOJI, position.id, now)
+    put_reactions(batch, member, reaction.id2, writes.new_id(batch.shard), had=chosen_of(reaction), has=())
     await writes.graph.commit(batch)
 
 
@@ -398,6 +397,9 @@ async def _personalization(writes: Writes, member: int) -> int:
 async def _end_external_id(writes: Writes, member: int, assoc: Assoc) -> None:
     node = await get_object(writes.graph, Member, member)
     link = await get_object(writes.graph, ExternalLink, assoc.id2)
+    if not link.own:
+        # The member may have been imported.
+        await external_ids.link_objects(writes, DELETED_MEMBERS, {link.external: member})
     await external_ids.release(writes, node, link.external, audited=False)
 
 

@@ -64,7 +64,7 @@ async def update(
         changes["title"] = _checked_title(writes, title)
     if description is not None:
         changes["description"] = _checked_description(writes, description)
-    if writes.checks:
+    if await writes.checks.in_force():
         await own_object(writes.graph, Album, member_id, album_id)
     record = await check_album(writes, member_id, *changes.values())
     return await change_object(

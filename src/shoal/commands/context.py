@@ -41,7 +41,7 @@ from shoal.graph.access import Owned, access_member, get_object, own_object
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Graph, IdTaken, Missing, find_object
-from shoal.graph.schema import AssocType, Key
+from shoal.graph.schema import EVERYBODY, AssocType, Key
 from shoal.locks import KeyedLocks
 from shoal.media.library import MediaLibrary
 
@@ -275,13 +275,20 @@ async def delete_owned(
     await writes.graph.commit(batch)
 
 
-async def made_once(writes: Writes, key: Key, kind: type[N], make: Callable[[int], N]) -> N:
-    """Return the object that exists once per network under this key. The first caller creates it."""
+async def made_once(
+    writes: Writes, key: Key, kind: type[N], make: Callable[[int], N], list_: AssocType | None = None
+) -> N:
+    """Return the object that exists once per network under this key. The first caller creates it.
+
+    With `list_`, the object is also the entry of a list of the network, which is cached, unlike keys.
+    """
 
     def build(id_: int) -> tuple[N, Batch]:
         node, batch = make(id_), Batch(key.shard)
         batch.obj_add(node)
         batch.key_add(key, id_)
+        if list_ is not None:
+            batch.assoc_add(EVERYBODY, list_, id_, id_)
         return node, batch
 
     async def attempt() -> N:

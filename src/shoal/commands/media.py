@@ -80,7 +80,7 @@ async def upload(
     )
     decision = ALLOW
     try:
-        if writes.checks:
+        if await writes.checks.in_force():
             facts = [publishing.facts_of_file(media_id, media.kind, data, media.blurhash)]
             if thumbnail:
                 facts.append(publishing.facts_of_file(media_id, MediaKind.IMAGE, thumbnail))
@@ -243,7 +243,7 @@ async def describe(
 
 async def _is_in_checked_post(writes: Writes, media: Media) -> bool:
     """Return whether changes of media are like edits of a post that is checked: direct posts are not, unless a setting says so."""
-    if not writes.checks or media.unused_since:
+    if media.unused_since or not await writes.checks.in_force():
         return False
     listed = await writes.graph.assoc_range(media.id, ATTACHED, Cursor(limit=_MOST_POSTS))
     posts = await objects_of(writes.graph, Post, [entry.id2 for entry in listed])
@@ -258,7 +258,7 @@ async def _of_thumbnail(
     writes: Writes, media: Media, thumbnail: bytes | None, blurhash: str, known: dict[bool, Decision], *, in_post: bool
 ) -> Decision:
     """Return the decision of the checks about a thumbnail, if there is one and it is not `known`. Raises `Rejected`."""
-    if not writes.checks or not thumbnail or in_post in known:
+    if not thumbnail or in_post in known or not await writes.checks.in_force():
         return known.get(in_post, ALLOW)
     owner = await access_member(writes.graph, media.owner_id)
     facts = publishing.facts_of_file(media.id, MediaKind.IMAGE, thumbnail, blurhash)

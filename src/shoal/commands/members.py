@@ -37,7 +37,7 @@ from shoal.core.errors import (
     Unfit,
     is_refusal,
 )
-from shoal.core.events import FilesReleased, MailDue, MemberRegistered, ProfileChanged
+from shoal.core.events import FilesReleased, MailDue, MemberRegistered, NamedFeedChanged, ProfileChanged
 from shoal.core.ids import milliseconds_of
 from shoal.core.licenses import License
 from shoal.core.media_files import files_of_member
@@ -52,7 +52,7 @@ from shoal.graph.access import access_member, members_by_id
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, IdTaken, KeyTaken
 from shoal.graph.member_lookup import free_address, keep_address, member_called, redeclare
-from shoal.graph.schema import contact_salt_key, email_key, import_key, user_name_key
+from shoal.graph.schema import contact_salt_key, email_key, import_key, user_name_id, user_name_key
 from shoal.i18n import check_language, language_tag
 
 MAX_MENTIONS = 50
@@ -246,6 +246,7 @@ async def register(
         batch.obj_add(member)
         batch.obj_add(secrets)
         batch.emit(ProfileChanged(member_id=member.id))
+        batch.emit(NamedFeedChanged(feed_id=user_name_id(name), time=writes.new_id(shard)))
         if invited is not None and invited.follow and not waits:
             relationships.begin_first(writes, batch, member.id, invited.inviter)
         if address:
@@ -403,7 +404,9 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
             pictures["avatar"] = await writes.media.store_avatar(member.name, profile.avatar)
         if profile.header is not None:
             pictures["header"] = await writes.media.store_header(member.name, profile.header)
-        decision = await _decision(writes, member, profile, changes, pictures) if writes.checks else ALLOW
+        decision = (
+            await _decision(writes, member, profile, changes, pictures) if await writes.checks.in_force() else ALLOW
+        )
         changes |= {name: key for name, (key, _blurhash) in pictures.items()}
         if decision.action == "hold":
             content = {name: changes.pop(name) for name in _HELD if name in changes}

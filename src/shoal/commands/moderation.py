@@ -15,7 +15,7 @@ from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb, member_target, post_target
 from shoal.core.email import MailKind
 from shoal.core.errors import NotAllowed
-from shoal.core.events import MailDue, MemberRemoved, ProfileChanged, SessionsEnded, SuspensionChanged
+from shoal.core.events import MailDue, MemberRemoved, NamedFeedChanged, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Role
 from shoal.graph.access import get_object
@@ -23,7 +23,7 @@ from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.member_lookup import login_of
 from shoal.graph.payloads.moderation import bulk_marks, moderated_batch
-from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
+from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, feeds_of_id, user_name_key
 
 _MAX_TOKENS = 10_000
 """Tokens whose connections are closed when a member is locked out, newest first."""
@@ -214,6 +214,7 @@ async def _batch(writes: Writes, before: Member, after: Member) -> Batch:
             await relationships.follow_inviter(writes, batch, after)
     if after.suspended is not before.suspended:
         batch.emit(SuspensionChanged(member_id=after.id))
+        batch.emit(NamedFeedChanged(feed_id=feeds_of_id(after.id), time=writes.new_id(batch.shard)))
     if (after.suspended or after.disabled) and not (before.suspended or before.disabled):
         tokens = await writes.graph.assoc_range(after.id, LOGGED_IN, Cursor(limit=_MAX_TOKENS))
         batch.emit(SessionsEnded(member_id=after.id, token_ids=tuple(token.id2 for token in tokens)))

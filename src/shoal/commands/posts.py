@@ -20,7 +20,14 @@ from shoal.commands.members import members_named, tags_named
 from shoal.commands.polls import PollDraft
 from shoal.commands.publishing import Decide, With, check_unchanged, checked_media, facts_of
 from shoal.core.errors import Conflict, Gone, Held, InvalidInput, Rejected, TooLarge, UnexpectedMentions, Unfit
-from shoal.core.events import KindPostChanged, PostCreated, PostDeleted, PostImported, PostUpdated
+from shoal.core.events import (
+    KindPostChanged,
+    PostCreated,
+    PostDeleted,
+    PostEditImported,
+    PostImported,
+    PostUpdated,
+)
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.licenses import License
 from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
@@ -36,6 +43,7 @@ from shoal.graph.media import attach
 from shoal.graph.payloads.posts import (
     enter_thread,
     leave_thread,
+    list_ids,
     move_between_cells,
     narrow,
     relist,
@@ -192,7 +200,7 @@ async def create(
     tags = tags_named(content["text"])
     known = {**content, "mentions": mentions, "tags": tags}
     decide: Decide = _allowed
-    if writes.checks:
+    if await writes.checks.in_force():
         decide = publishing.once(lambda media: _decision(writes, author, "post", draft, known, media))
 
     def build(new_id: int, media: Sequence[Media], decision: Decision) -> tuple[Post, Batch]:
@@ -211,9 +219,8 @@ async def create(
             poll_id=poll.id if poll else 0,
             **content,
         )
-        batch = _creation(post, shard, now, PostImported if draft.imported else PostCreated)
+        batch = _creation(post, shard, now, PostImported if draft.imported else PostCreated, poll)
         attach(batch, post.id, media, post.id)
-        polls.exchange(batch, None, poll, new_id)
         take_keys(batch, keys, post.id, now)
         if decision.unchecked:
             publishing.note_unchecked(writes, batch, decision, "post", post)
@@ -377,9 +384,13 @@ def _poll(writes: Writes, draft: Draft) -> PollDraft | None:
     return polls.checked(writes.limits, draft.poll)
 
 
-def _creation(post: Post, shard: int, now: int, event: type[PostCreated] = PostCreated) -> Batch:
+def _creation(
+    post: Post, shard: int, now: int, event: type[PostCreated] = PostCreated, poll: Poll | None = None
+) -> Batch:
     batch = Batch(shard)
     batch.obj_add(post)
+    if poll is not None:
+        polls.exchange(batch, None, poll, post.id)
     batch.assoc_add(post.author_id, POSTED, post.id, post.id)
     if post.published:
         batch.assoc_add(public_list(shard), PUBLISHED, post.id, post.id)
@@ -398,6 +409,7 @@ def _creation(post: Post, shard: int, now: int, event: type[PostCreated] = PostC
             visibility=post.visibility,
             tag_ids=tag_ids,
             mention_ids=tuple(mention.id for mention in post.mentions),
+            list_ids=list_ids(post),
             answered_id=post.parent_id if post.parent_author_id != post.author_id else 0,
         )
     )
@@ -421,13 +433,15 @@ async def update(
     visibility: Visibility | None = None,
     together_with: With | None = None,
     approved: HeldContent | None = None,
+    edited_at: int = 0,
 ) -> Post:
     """Replace the content of the author's post, and keep the former content as a revision. The parent does not change.
 
     The visibility changes only if a narrower `visibility` is given, which alone creates no revision. A new location is rounded to
     the author's current precision. A draft equal to the post stores nothing. An edit that changes the content is checked before
-    it is public; if it is held, only the visibility changes. An edit that was `approved` is not checked again. Raises the errors
-    of `create`, `Unfit` if the post of an approved edit has been edited since, and `Conflict` for a concurrent edit.
+    it is public; if it is held, only the visibility changes. An edit that was `approved` is not checked again. An import of an edit
+    that was made elsewhere names its time, `edited_at` (Unix ms), and no member is notified if the draft is `imported`. Raises the
+    errors of `create`, `Unfit` if the post of an approved edit has been edited since, and `Conflict` for a concurrent edit.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
@@ -442,7 +456,7 @@ async def update(
         content["place"] = stored_place(content["place"], author.place_precision)
     if draft.media and post.poll_id:
         raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
-    content |= await _named(writes, content["text"], post)
+    content |= await _named(writes, content["text"], post, imported=draft.imported)
     shard = shard_of(author_id)
     old = await polls.poll_of(writes.graph, post)
     check = _edit_check(writes, post, draft, content)
@@ -459,8 +473,8 @@ async def update(
         edited = msgspec.structs.replace(post, poll_id=new.id if new else 0, **content)
         changed, reworded = edited != post, msgspec.structs.replace(edited, visibility=post.visibility) != post
         if changed:
-            edited_at = milliseconds_of(now) if reworded else post.edited_at
-            edited = msgspec.structs.replace(edited, version=post.version + 1, edited_at=edited_at)
+            edit_time = (edited_at or milliseconds_of(now)) if reworded else post.edited_at
+            edited = msgspec.structs.replace(edited, version=post.version + 1, edited_at=edit_time)
         described = await descriptions_of(writes.graph, post.media) if reworded else ()
         batch = Batch(shard)
         if changed:
@@ -468,7 +482,7 @@ async def update(
             attach(batch, post.id, added, now)
         if reworded:
             _keep_wording(batch, post, now, polls.titles(old), described)
-            _tell_of_edit(batch, post, edited, now)
+            _tell_of_edit(batch, post, edited, now, PostEditImported if draft.imported else PostUpdated)
             publishing.note_unchecked(writes, batch, decision, "edit", post)
         polls.exchange(batch, old, new, now)
         if together_with is not None:
@@ -495,12 +509,18 @@ async def _of_kind(writes: Writes, post: Post, draft: Draft, json: str) -> dict[
     return await kinds.values_of(writes, post.kind, json) if post.kind and json != post.json else {}
 
 
-async def _named(writes: Writes, text: str, post: Post) -> dict[str, Any]:
+def is_edit(writes: Writes, post: Post, draft: Draft) -> bool:
+    """Return whether a draft with the media and the place of a post changes its content. Raises `InvalidInput`, as `update`."""
+    content = _content(writes, draft)
+    return any(content[name] != getattr(post, name) for name in ("text", "spoiler", "sensitive", "language", "json"))
+
+
+async def _named(writes: Writes, text: str, post: Post, *, imported: bool) -> dict[str, Any]:
     """Return the mentions and tags of an edit with this text."""
     if text == post.text:
         # Unchanged text keeps its mentions, so an edit does not mention members who registered a mentioned name later.
         return {"mentions": post.mentions, "tags": post.tags}
-    return {"mentions": await members_named(writes, text), "tags": tags_named(text)}
+    return {"mentions": () if imported else await members_named(writes, text), "tags": tags_named(text)}
 
 
 async def _held_edit(
@@ -531,7 +551,7 @@ async def _edit_decision(
     writes: Writes, post: Post, draft: Draft, content: dict[str, Any], media: Sequence[Media]
 ) -> Decision:
     changed = draft.poll or any(content[name] != getattr(post, name) for name in ("text", "spoiler", "media", "json"))
-    if not writes.checks or not changed:
+    if not changed or not await writes.checks.in_force():
         return ALLOW
     return await _decision(writes, await access_member(writes.graph, post.author_id), "edit", draft, content, media)
 
@@ -580,15 +600,16 @@ def _keep_wording(batch: Batch, post: Post, id_: int, options: tuple[str, ...], 
     batch.assoc_add(post.id, REVISED, id_, id_)
 
 
-def _tell_of_edit(batch: Batch, post: Post, edited: Post, revision_id: int) -> None:
+def _tell_of_edit(batch: Batch, post: Post, edited: Post, revision_id: int, event: type[PostUpdated]) -> None:
     before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
     batch.emit(
-        PostUpdated(
+        event(
             post_id=post.id,
             author_id=post.author_id,
             visibility=edited.visibility,
             tags_added=tuple(after - before),
             tags_removed=tuple(before - after),
+            lists_removed=tuple(set(list_ids(post)).difference(list_ids(edited))),
             mention_ids=tuple(mention.id for mention in edited.mentions),
             mentions_added=tuple(mention.id for mention in edited.mentions if mention not in post.mentions),
             revision_id=revision_id,
@@ -637,6 +658,7 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
             tag_ids=tuple(map(tag_id, post.tags)),
             mention_ids=tuple(mention.id for mention in post.mentions),
             media_ids=post.media,
+            list_ids=list_ids(post),
         )
     )
     _count_tags(batch, post, None, milliseconds_of(now))

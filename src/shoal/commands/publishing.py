@@ -133,7 +133,7 @@ async def _decided(writes: Writes, candidate: Candidate, field: str | None = Non
 
 async def check_name(writes: Writes, name: str, display_name: str) -> Decision:
     """Return the decision of the checks, if any, about the names of a new member, to allow or to hold. Raises `Rejected`."""
-    if not writes.checks:
+    if not await writes.checks.in_force():
         return ALLOW
     text, now = "\n".join(filter(None, (name, display_name))), writes.new_id.now() / 1_000
     candidate = Candidate(
@@ -147,7 +147,7 @@ async def check_album(writes: Writes, owner_id: int, *texts: str) -> Callable[[B
 
     Raises `Rejected`.
     """
-    if not writes.checks:
+    if not await writes.checks.in_force():
         return lambda _batch: None
     owner = await access_member(writes.graph, owner_id)
     decision = await check(writes, owner, "album", texts, holds=False)

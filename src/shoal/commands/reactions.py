@@ -1,7 +1,7 @@
-"""Likes, shares, bookmarks, pins, muted threads and emoji reactions. Every command is idempotent.
+"""Likes, shares, bookmarks, pins, muted threads, and reactions with emoji or declared names. Every command is idempotent.
 
-An emoji reaction is one commit on the member's shard. The first use of an emoji on a post first assigns a position in the post's
-list of emoji, in a separate commit (see `graph/payloads/posts.py`).
+A reaction is one commit on the member's shard, which also removes another reaction of its group. The first use of an emoji or name
+on a post first assigns a position in the post's list of emoji, in a separate commit (see `graph/payloads/posts.py`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,21 @@ from collections.abc import Mapping, Sequence
 
 from shoal.commands.context import Claim, Writes, add_node, serialized
 from shoal.core.emoji import checked_emoji
-from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.events import LikeChanged, ReactionChanged, ShareCreated
+from shoal.core.errors import Conflict, InvalidInput, NotFound
+from shoal.core.events import LikeChanged, ReactionChanged, ShareCreated, ShareImported
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Post, Share, Visibility
+from shoal.core.reactions import is_name, is_named
 from shoal.core.visibility import may_share
-from shoal.graph.access import access_post, association, count_of, get_object, own_post, post_by_id
+from shoal.graph.access import (
+    access_post,
+    association,
+    count_of,
+    declared_reactions,
+    get_object,
+    own_post,
+    post_by_id,
+)
 from shoal.graph.cache.coherence import another_request, foreseen_change
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import AssocExists, Batch, KeyTaken, Missing, find_object
@@ -24,8 +33,8 @@ from shoal.graph.payloads.posts import (
     EmojiPosition,
     chosen_of,
     emoji_positions,
-    encode_chosen,
     encode_position,
+    put_reactions,
     relist,
     unshare_batch,
 )
@@ -35,7 +44,6 @@ from shoal.graph.schema import (
     MUTES_THREAD,
     PINS,
     POSTED,
-    PUTS_EMOJI,
     REACTS,
     SHARES,
     SHOWS_EMOJI,
@@ -44,6 +52,7 @@ from shoal.graph.schema import (
     PostMark,
     emoji_id_key,
     emoji_position_key,
+    import_key,
     share_key,
 )
 
@@ -74,10 +83,12 @@ async def share(
     visibility: Visibility = Visibility.PUBLIC,
     *,
     id_: int = 0,
+    record: str = "",
 ) -> Share:
     """Share the post with the member's followers. A repeated request returns the existing share.
 
-    Raises `NotFound` if the post may not be shared.
+    An import may pass its own `id_` and the unique name of its `record`; no member is notified. Raises `NotFound` if
+    the post may not be shared or the share of the record was deleted, and `IdTaken` if another object has the id.
     """
     post = await access_post(writes.graph, member_id, post_id)
     if not may_share(member_id, post):
@@ -104,7 +115,10 @@ async def share(
         batch.key_add(share_key(member_id, shard, post.id), made.id)
         batch.expect(post.id)
         shared_id = post.id if post.author_id != member_id else 0
-        batch.emit(ShareCreated(share_id=made.id, author_id=member_id, shared_id=shared_id))
+        if record:
+            batch.key_add(import_key(shard, record), made.id)
+        event = ShareImported if record else ShareCreated
+        batch.emit(event(share_id=made.id, author_id=member_id, shared_id=shared_id))
         return made, batch
 
     try:
@@ -223,66 +237,82 @@ _NEW_MS = 120_000
 
 
 async def react(writes: Writes, member_id: int, post_id: int, text: str) -> Post:
-    """Add an emoji reaction of the member to a post, or to the original of a share.
+    """Add a reaction of the member to a post, or to the original of a share: an emoji, or a declared reaction by its name.
 
-    Raises `NotFound` for a post that the member may not see, and `InvalidInput` for an invalid emoji, or for too many emoji by
-    the member or on the post.
+    A declared reaction replaces the member's other one of its group. Raises `NotFound` for a post that the member may not see, and
+    for a reaction that is not declared. Raises `InvalidInput` for an invalid emoji, too many emoji by the member or on the post,
+    and a reaction that is retired or does not apply to the post.
     """
-    emoji = checked_emoji(text)
+    name = text if is_name(text) else checked_emoji(text)
     post = await access_post(writes.graph, member_id, post_id)
-    await serialized(writes, member_id, lambda claim: _react(writes, member_id, post, emoji, claim))
+    await serialized(writes, member_id, lambda claim: _react(writes, member_id, post, name, claim))
     return post
 
 
 async def unreact(writes: Writes, member_id: int, post_id: int, text: str) -> Post:
-    """Remove an emoji reaction of the member from a post, even if the member may no longer see the post."""
-    emoji = checked_emoji(text)
+    """Remove a reaction of the member from a post, even if the member may no longer see the post, or the reaction is retired.
+
+    If the member has no such reaction, raises `NotFound` for a post that the member may not see and for a reaction that is not
+    declared.
+    """
+    name = text if is_name(text) else checked_emoji(text)
     post = await post_by_id(writes.graph, post_id)
-    if await serialized(writes, member_id, lambda claim: _unreact(writes, member_id, post, emoji, claim)):
+    if await serialized(writes, member_id, lambda claim: _unreact(writes, member_id, post, name, claim)):
         return post
-    return await access_post(writes.graph, member_id, post.id)
+    await access_post(writes.graph, member_id, post.id)
+    if is_name(name):
+        (await declared_reactions(writes.graph)).get(name)
+    return post
 
 
-async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> None:
+async def _excluded(writes: Writes, post: Post, name: str) -> frozenset[str]:
+    """Return the reactions that this one replaces. Raises the errors of `react` if members cannot add it to the post."""
+    if not is_named(name):
+        return frozenset()
+    declared = await declared_reactions(writes.graph)
+    return declared.excluded_by(declared.usable(name, post.kind))
+
+
+async def _react(writes: Writes, member_id: int, post: Post, name: str, claim: Claim) -> None:
+    # Read the declarations after the version of `claim`: if another reaction of the group was declared since, and the member
+    # added it in another process, the commit conflicts.
+    excluded = await _excluded(writes, post, name)
     there = (await emoji_positions(writes.graph, (post.id,))).get(post.id, [])
     before = await _chosen(writes, member_id, post.id)
     # Leave out emoji that were deleted as unused while the member was reacting with them.
     chosen = [position for position in before if position in there]
-    if any(position.emoji == emoji for position in chosen):
+    kept = [position for position in chosen if position.emoji not in excluded]
+    added: tuple[EmojiPosition, ...] = ()
+    if all(position.emoji != name for position in kept):
+        most = writes.limits.emoji_of_member
+        if not is_named(name) and sum(not is_named(position.emoji) for position in kept) >= most:
+            raise InvalidInput(f"You can react to a post with at most {most} emoji", field="emoji")
+        added = (await _position_of(writes, post, name),)
+    elif kept == chosen:
         return
-    if len(chosen) >= writes.limits.emoji_of_member:
-        raise InvalidInput(f"You can react to a post with at most {writes.limits.emoji_of_member} emoji", field="emoji")
-    position = await _position_of(writes, post, emoji)
     batch = Batch(shard_of(member_id))
     claim(batch)
     now = writes.new_id(batch.shard)
-    batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen((*chosen, position)))
-    # An `EmojiPosition` does not refer to its post. So store the post's id as data: the consumer that writes the inverse needs it
-    # to check whether the post still exists.
-    batch.assoc_add(member_id, PUTS_EMOJI, position.id, now, post.id.to_bytes(8))
-    for ended in before:
-        if ended not in there:
-            batch.assoc_del(member_id, PUTS_EMOJI, ended.id, now)
+    put_reactions(batch, member_id, post.id, now, had=before, has=(*kept, *added))
     batch.expect(post.id)
-    batch.emit(_changed(member_id, post, position, now))
+    for replaced in chosen:
+        if replaced not in kept:
+            batch.emit(_changed(member_id, post, replaced))
+    for position in added:
+        batch.emit(_changed(member_id, post, position, now))
     await writes.commit(batch)
 
 
-async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> bool:
+async def _unreact(writes: Writes, member_id: int, post: Post, name: str, claim: Claim) -> bool:
     chosen = await _chosen(writes, member_id, post.id)
-    left = [position for position in chosen if position.emoji != emoji]
+    left = [position for position in chosen if position.emoji != name]
     if len(left) == len(chosen):
         return False
     batch = Batch(shard_of(member_id))
     claim(batch)
-    now = writes.new_id(batch.shard)
-    if left:
-        batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen(left))
-    else:
-        batch.assoc_del(member_id, REACTS, post.id, now)
+    put_reactions(batch, member_id, post.id, writes.new_id(batch.shard), had=chosen, has=left)
     for position in chosen:
-        if position.emoji == emoji:
-            batch.assoc_del(member_id, PUTS_EMOJI, position.id, now)
+        if position not in left:
             batch.emit(_changed(member_id, post, position))
     await writes.graph.commit(batch)
     return True
@@ -313,25 +343,29 @@ async def _position_of(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
 
 async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
     shard = shard_of(post.id)
-    keys = [emoji_position_key(shard, post.id, number) for number in range(writes.limits.emoji_of_post)]
+    # Emoji share a limited number of positions. A declared reaction has its own.
+    positions: Sequence[int | str] = (emoji,) if is_named(emoji) else range(writes.limits.emoji_of_post)
+    keys = {emoji_position_key(shard, post.id, position): position for position in positions}
     # Read the keys before the emoji. If another request adds an emoji between the two reads, either it is the same emoji and is
     # found below, or this request chooses the same key and its commit conflicts.
-    taken = await writes.graph.key_get(keys)
+    taken = await writes.graph.key_get(list(keys))
     there = (await emoji_positions(writes.graph, (post.id,))).get(post.id, [])
     for position in there:
         if position.emoji == emoji:
             return position
     if len(taken) == len(keys):
-        taken = await _without_unused(writes, post, there, taken)
+        if is_named(emoji):
+            raise Conflict("the reaction is being added by another request; try again")
+        taken = await _without_unused(writes, post, [each for each in there if not is_named(each.emoji)], taken)
     made = EmojiPosition(writes.new_id(shard), emoji)
     batch = Batch(shard)
     # Take the first free emoji key of the post. Of two concurrent attempts, the second conflicts, and its retry finds the emoji
     # that the first added.
-    number, key = next((number, key) for number, key in enumerate(keys) if key not in taken)
+    key = next(key for key in keys if key not in taken)
     batch.key_add(key, made.id)
     batch.key_add(emoji_id_key(shard, made.id), made.id)
     batch.fresh.add(made.id)
-    batch.assoc_add(post.id, SHOWS_EMOJI, made.id, made.id, encode_position(number, emoji))
+    batch.assoc_add(post.id, SHOWS_EMOJI, made.id, made.id, encode_position(keys[key], emoji))
     batch.expect(post.id)
     await writes.commit(batch)
     return made

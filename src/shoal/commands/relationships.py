@@ -13,7 +13,7 @@ from msgspec import structs
 from shoal.commands.context import Claim, Writes, serialized
 from shoal.commands.tags import MAX_FOLLOWED_TAGS, held_tags
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
-from shoal.core.events import Blocked, FollowChanged, RequestChanged
+from shoal.core.events import Blocked, FollowChanged, NamedFeedChanged, RequestChanged
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member
 from shoal.core.text import check_tag, check_text
@@ -36,6 +36,7 @@ from shoal.graph.schema import (
     WATCHED_BY,
     WATCHES,
     AssocType,
+    feed_access_id,
     following,
     tag_id,
 )
@@ -276,6 +277,7 @@ async def block(writes: Writes, member_id: int, other_id: int) -> Relation:
             batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
         batch.emit(RequestChanged(member_id=other_id, other_id=member_id))
         batch.emit(Blocked(blocker_id=member_id, blocked_id=other_id))
+        _tell_readers_of_feeds(writes, batch, member_id, other_id)
         await writes.graph.commit(batch)
     return await relation(writes.graph, member_id, other_id)
 
@@ -357,7 +359,14 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, other_id: int) 
 async def _commit(writes: Writes, batch: Batch, member_id: int, atype: AssocType, other_id: int) -> None:
     if atype is following(other_id):
         batch.emit(FollowChanged(follower_id=member_id, source_id=other_id))
+    elif atype is BLOCKS:
+        _tell_readers_of_feeds(writes, batch, member_id, other_id)
     await writes.graph.commit(batch)
+
+
+def _tell_readers_of_feeds(writes: Writes, batch: Batch, member_id: int, other_id: int) -> None:
+    """Report a block, or the end of one, to live streams of feeds that one of these members owns and the other reads."""
+    batch.emit(NamedFeedChanged(feed_id=feed_access_id(member_id, other_id), time=writes.new_id(batch.shard)))
 
 
 async def authorize_request(writes: Writes, member_id: int, other_id: int) -> Relation:

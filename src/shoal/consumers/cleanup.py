@@ -24,7 +24,14 @@ from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing, find_ob
 from shoal.graph.media import release
 from shoal.graph.payloads.members import collected_of
 from shoal.graph.payloads.notifications import Kind, Notice
-from shoal.graph.payloads.posts import chosen_of, key_of_position, unshare_batch, unvote_batch, vote_keys
+from shoal.graph.payloads.posts import (
+    chosen_of,
+    key_of_position,
+    put_reactions,
+    unshare_batch,
+    unvote_batch,
+    vote_keys,
+)
 
 _PAGE = 200
 _CLOCKS_MS = 60_000
@@ -89,9 +96,7 @@ async def _clear_link(atype: schema.AssocType, effects: Effects, event: events.P
 async def _clear_reaction(effects: Effects, event: events.PostDeleted, member: Assoc) -> None:
     batch = Batch(shard_of(member.id2))
     now = effects.new_id(batch.shard)
-    batch.assoc_del(member.id2, schema.REACTS, event.post_id, now)
-    for position in chosen_of(member):
-        batch.assoc_del(member.id2, schema.PUTS_EMOJI, position.id, now)
+    put_reactions(batch, member.id2, event.post_id, now, had=chosen_of(member), has=())
     await effects.graph.commit(batch)
 
 

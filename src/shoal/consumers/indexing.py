@@ -7,6 +7,7 @@ Likes, shares, reactions and comments make a post active, except those by its au
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 from shoal.consumers.context import Effects
@@ -87,15 +88,37 @@ async def look_at_posts_with(effects: Effects, event: events.MediaDescribed, mar
 
 async def count_and_look(effects: Effects, event: events.TagsUsed, mark: int) -> asyncio.Future[None]:
     """Count the tags of a post, and update its entry in the search index. The returned future completes once both are durable."""
-    changes = tuple(TagChange(*change) for change in event.changes)
-    use = Use(event.post_id, event.version, event.author_id, event.written, event.at, changes)
-    counted = effects.tags.count(use)
-    return asyncio.ensure_future(_both(counted, effects.search.look(effects.graph, (event.post_id,))))
+    return _counted(effects, (event,))
 
 
-async def _both(first: asyncio.Future[None], second: asyncio.Future[None]) -> None:
+async def count_and_look_at_imported(
+    effects: Effects, event: events.ImportedTagsUsed, mark: int
+) -> asyncio.Future[None]:
+    """Do the same as `count_and_look` for several posts."""
+    return _counted(effects, event.uses)
+
+
+def _counted(effects: Effects, uses: Sequence[events.TagsUsed]) -> asyncio.Future[None]:
+    # Most uses share a future.
+    futures = {
+        effects.tags.count(
+            Use(
+                used.post_id,
+                used.version,
+                used.author_id,
+                used.written,
+                used.at,
+                tuple(TagChange(*c) for c in used.changes),
+            )
+        )
+        for used in uses
+    }
+    return asyncio.ensure_future(_all(*futures, effects.search.look(effects.graph, [used.post_id for used in uses])))
+
+
+async def _all(*futures: asyncio.Future[None]) -> None:
     # Shield the futures, because other jobs wait for them too: canceling this wait must not cancel those.
-    await asyncio.gather(asyncio.shield(first), asyncio.shield(second))
+    await asyncio.gather(*map(asyncio.shield, futures))
 
 
 async def count_reaction(effects: Effects, event: events.LikeChanged | events.ReactionChanged, mark: int) -> Outcome:

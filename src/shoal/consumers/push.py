@@ -13,7 +13,8 @@ from shoal.core.errors import NewerNeeded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Token
 from shoal.core.publishing import HeldContent
-from shoal.graph.access import association
+from shoal.core.text import isolated
+from shoal.graph.access import association, declared_reactions
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.notifications import ABOUT_POSTS, Notice, notice_of
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, NOTIFIED, PUSHES
@@ -109,7 +110,9 @@ async def _message_content(
     post = about if isinstance(about, Post) else None
     refusal = about.refusal if isinstance(about, HeldContent) else ""
     text = push_sender.key.open(where.sealed)
-    return NoticeToSend(notice, notification.time, member.id, actor, post, where.language, text, refusal)
+    named = (await declared_reactions(graph)).find(notice.emoji) if notice.emoji else None
+    emoji = isolated(named.title) if named else notice.emoji
+    return NoticeToSend(notice, notification.time, member.id, actor, post, where.language, text, refusal, emoji)
 
 
 async def _end(effects: Effects, event: events.PushDue, subscription: Assoc) -> None:

@@ -69,6 +69,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         notifications.tell_sharers,
         indexing.look_at_post,
     ),
+    events.PostEditImported: (relationships.settle_added_tags, home.push_edit, indexing.look_at_post),
     events.PostNarrowed: (
         # Home timelines keep the id of a post whose audience became smaller. Readers filter it out, as they do after a tag was
         # removed from a post.
@@ -107,6 +108,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         indexing.count_share,
         cleanup.end_late_share,
     ),
+    events.ShareImported: (home.push_share, cleanup.end_late_share),
     events.ShareDeleted: (streaming.tell_unshare, home.remove_share),
     events.FollowChanged: (
         relationships.settle_follow,
@@ -128,6 +130,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     ),
     events.AlbumDeleted: (cleanup.empty_album,),
     events.ListChanged: (relationships.trim_list, streaming.tell_list),
+    events.NamedFeedChanged: (streaming.tell_feed,),
     events.PollEnded: (notifications.tell_voters,),
     events.ReportFiled: (reports.review_reported, notifications.tell_of_report),
     events.PublishRefused: (notifications.tell_of_refusal,),
@@ -145,6 +148,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     events.KindPostChanged: (kinds.look_at_post,),
     events.KindChanged: (kinds.index_all,),
     events.TagsUsed: (indexing.count_and_look,),
+    events.ImportedTagsUsed: (indexing.count_and_look_at_imported,),
     events.SuspensionChanged: (
         streaming.end_listening,
         indexing.hide_or_reveal_posts,

@@ -99,6 +99,8 @@ class AuditVerb(StrEnum):
     SERVER_KEY_ROTATED = "server_key.rotated"
     SERVER_KEY_DELETED = "server_key.deleted"
     KIND_DECLARED = "kind.declared"
+    REACTION_DECLARED = "reaction.declared"
+    REACTION_RETIRED = "reaction.retired"
     FEED_CREATED = "feed.created"
     FEED_CHANGED = "feed.changed"
     FEED_DELETED = "feed.deleted"
@@ -175,6 +177,7 @@ class TargetKind(StrEnum):
     FEED = "feed"
     WEBHOOK = "webhook"
     KIND = "kind"
+    REACTION = "reaction"
 
 
 class AuditTarget(NamedTuple):

@@ -123,6 +123,10 @@ class TooMany(ShoalError):
         self.retry_after = retry_after
 
 
+class TooManyStreams(TooMany):
+    """A member, a socket or the process has the maximum number of streams, which the message states."""
+
+
 class TooManyMails(TooMany):
     """Too many mails were requested, for one account or from one IP address range."""
 

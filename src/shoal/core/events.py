@@ -27,6 +27,8 @@ class PostCreated(Event, frozen=True, tag="post_created"):
     visibility: Visibility = Visibility.PUBLIC
     tag_ids: tuple[int, ...] = ()
     mention_ids: tuple[int, ...] = ()
+    list_ids: tuple[int, ...] = ()
+    """The lists of its kind and of its map cells, for live updates."""
     answered_id: int = 0
     """The post to which a comment replies, if it is by another member; 0 for none."""
 
@@ -43,6 +45,8 @@ class PostUpdated(Event, frozen=True, tag="post_updated"):
     visibility: Visibility = Visibility.PUBLIC
     tags_added: tuple[int, ...] = ()
     tags_removed: tuple[int, ...] = ()
+    lists_removed: tuple[int, ...] = ()
+    """The lists of map cells that no longer contain the post."""
     mention_ids: tuple[int, ...] = ()
     """All members whom the post mentions now."""
     mentions_added: tuple[int, ...] = ()
@@ -51,8 +55,12 @@ class PostUpdated(Event, frozen=True, tag="post_updated"):
     """The `Revision` with the former content, created with the edit; 0 for none."""
 
 
+class PostEditImported(PostUpdated, frozen=True, tag="post_edit_imported"):
+    """A post was edited where it was imported from, and a repeated import edited it here. No member is notified."""
+
+
 class PostNarrowed(Event, frozen=True, tag="post_narrowed"):
-    """The visibility of a post was narrowed from `before`. The tags and mentions are those before the change."""
+    """The visibility of a post was narrowed from `before`. The tags, mentions and lists are those before the change."""
 
     post_id: int
     author_id: int
@@ -60,6 +68,8 @@ class PostNarrowed(Event, frozen=True, tag="post_narrowed"):
     visibility: Visibility = Visibility.PUBLIC
     tag_ids: tuple[int, ...] = ()
     mention_ids: tuple[int, ...] = ()
+    list_ids: tuple[int, ...] = ()
+    """The lists of its kind and of its map cells."""
 
 
 class PostDeleted(Event, frozen=True, tag="post_deleted"):
@@ -71,6 +81,8 @@ class PostDeleted(Event, frozen=True, tag="post_deleted"):
     tag_ids: tuple[int, ...] = ()
     mention_ids: tuple[int, ...] = ()
     media_ids: tuple[int, ...] = ()
+    list_ids: tuple[int, ...] = ()
+    """The lists of its kind and of its map cells."""
 
 
 class PostHidden(Event, frozen=True, tag="post_hidden"):
@@ -109,6 +121,12 @@ class TagsUsed(Event, frozen=True, tag="tags_used"):
     """The canonical tag, its form as typed, and +1 (added) or -1 (removed)."""
 
 
+class ImportedTagsUsed(Event, frozen=True, tag="imported_tags_used"):
+    """The tags of several imported posts were added: one event instead of one for each post."""
+
+    uses: tuple[TagsUsed, ...]
+
+
 class BulkActionDue(Event, frozen=True, tag="bulk_action_due"):
     """A bulk action has to be applied, undone or deleted. Its state says which."""
 
@@ -128,6 +146,10 @@ class ShareCreated(Event, frozen=True, tag="share_created"):
     author_id: int
     shared_id: int = 0
     """The shared post, if another member wrote it; 0 otherwise."""
+
+
+class ShareImported(ShareCreated, frozen=True, tag="share_imported"):
+    """An older share from elsewhere was imported. No member is notified."""
 
 
 class ShareDeleted(Event, frozen=True, tag="share_deleted"):
@@ -231,6 +253,14 @@ class FiltersChanged(Event, frozen=True, tag="filters_changed"):
 class ListChanged(Event, frozen=True, tag="list_changed"):
     list_id: int
     owner_id: int
+
+
+class NamedFeedChanged(Event, frozen=True, tag="named_feed_changed"):
+    """A named feed was changed or deleted, or may have been, as `streaming.updates.NamedFeedChanged` describes."""
+
+    feed_id: int
+    time: int
+    """An id of the time of the change."""
 
 
 class AlbumDeleted(Event, frozen=True, tag="album_deleted"):

@@ -107,6 +107,14 @@ class Checks(NamedTuple):
     """The check of the moderation rules; empty while none of them is in force."""
     direct: bool = False
     """Whether direct posts are checked too."""
+    refresh: Callable[[], Awaitable[None]] | None = None
+    """Reads the rules again if they may have changed."""
+
+    async def in_force(self) -> bool:
+        """Return whether content is checked, as of the newest rules. Commands call this before they use the checks."""
+        if self.refresh is not None:
+            await self.refresh()
+        return bool(self)
 
     def __bool__(self) -> bool:
         return bool(self.rules or self.checks)

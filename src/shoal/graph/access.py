@@ -15,6 +15,7 @@ from shoal.core.filters import MAX_FILTERS, Filter
 from shoal.core.ids import now_ms
 from shoal.core.model import Album, Media, Member, MemberList, Node, Poll, Post, ScheduledPost, Share
 from shoal.core.publishing import HeldContent
+from shoal.core.reactions import StoredReactions
 from shoal.core.signup import Invitation
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.cache.cached_graph import CachedGraph, ListRange, author_to_ask_about
@@ -26,12 +27,14 @@ from shoal.graph.schema import (
     BLOCKED_BY,
     BLOCKS,
     ENDORSES,
+    EVERYBODY,
     FOLLOWED_BY,
     FOLLOWS,
     MEMBER_COUNTS,
     MUTES,
     NOTES,
     OWNS_FILTER,
+    REACTIONS,
     REPORTS_POST,
     REQUESTED_BY,
     REQUESTS,
@@ -338,3 +341,15 @@ async def filters_of(graph: Reader, member_id: int) -> list[Filter]:
     # Read up to twice the limit, because concurrent requests may have exceeded it.
     owned = await graph.assoc_range(member_id, OWNS_FILTER, Cursor(limit=2 * MAX_FILTERS))
     return await objects_of(graph, Filter, [assoc.id2 for assoc in reversed(owned)])
+
+
+_NO_REACTIONS = StoredReactions(id=0)
+
+
+async def declared_reactions(graph: Reader) -> StoredReactions:
+    """Return the declared reactions; an object without reactions if none was ever declared.
+
+    Every page reads them, so this reads a list and an object, which are cached. Keys are not.
+    """
+    listed = await graph.assoc_range(EVERYBODY, REACTIONS, Cursor(limit=1))
+    return await find_object(graph, StoredReactions, listed[0].id2 if listed else 0) or _NO_REACTIONS

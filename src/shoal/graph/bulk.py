@@ -163,6 +163,9 @@ class Loading(Protocol):
     @property
     def loads(self) -> bool: ...
 
+    def store_of(self, shard: int) -> int:
+        """Return the number of the store that keeps a shard; 0 for a store that is not sharded."""
+
     async def load(self, part: LoadPart) -> None:
         """Store a chunk of rows durably. A store in which one of the rows already exists stores none of them.
 

@@ -210,6 +210,8 @@ class Batch:
     """To be awaited before anything is stored. It may be awaited more than once."""
     presumed_new: bool = False
     """A hint: most likely nothing that the batch names is stored yet, except for the objects that it expects."""
+    bulk: bool = False
+    """Whether the batch has many objects of an import. Caches keep nothing of it."""
     new_id: int = 0
     """An id that was created for this batch, so that no other association leads to or from it."""
     fresh: set[int] = field(default_factory=set)

@@ -232,7 +232,11 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
     if not inverse:
         return None
     if owns(shard_of(op.id2)):
-        _move(op._replace(id1=op.id2, atype=inverse, id2=op.id1), known, changes)
+        _move(
+            AssocOp(op.id2, inverse, op.id1, op.time, op.alive, op.data, op.aggregate_id, op.plain, op.silent),
+            known,
+            changes,
+        )
         return None
     return InverseOp(op.id2, inverse, op.id1, op.time, op.alive, op.data, op.aggregate_id)
 
@@ -285,6 +289,9 @@ def _remember(
     """
     past = (op.id1, ASSOC_TYPES[op.atype].history, op.id2)
     link = known.links.get(past)
+    if stored is None and link is None and after.alive:
+        # The first follow has no history yet: its beginning is that of the association.
+        return after
     known_moments = follows.moments_of(link.data) if link is not None else frozenset()
     moments = _moments(stored) | _moments_of_operation(op)
     if not after.alive:

@@ -16,7 +16,7 @@ from shoal.core.bulk_moderation import BulkAction
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import NewerNeeded
-from shoal.core.external_ids import ExternalId, ExternalKind, ExternalLink, ExternalObject
+from shoal.core.external_ids import ExternalId, ExternalLink, ExternalObject
 from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
@@ -43,6 +43,7 @@ from shoal.core.moderation_rules import StoredRules
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
 from shoal.core.publishing import HeldContent
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
+from shoal.core.reactions import StoredReactions
 from shoal.core.signup import Invitation
 from shoal.core.webhooks import Webhook, WebhookLog
 
@@ -189,8 +190,10 @@ INDEXED = AssocType(
 )  # post of a kind -> list of the index of its kind (an id made of the list's name)
 INDEX_OF = AssocType(162, "index_of", inverse=161, positional=True, counted=False, versioned=True)
 KINDS = AssocType(160, "kinds")  # `EVERYBODY` -> kind
+REACTIONS = AssocType(175, "reactions")  # `EVERYBODY` -> the object with all declared reactions
 OWNS_FEED = AssocType(165, "owns_feed")  # member, or `EVERYBODY` -> named feed
 FOLLOWS_FEED = AssocType(166, "follows_feed")  # member -> named feed, which may be deleted
+SETS_FEED = AssocType(167, "sets_feed", counted=False)  # the same; data: values of its parameters, as JSON
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: entry or IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
@@ -290,6 +293,26 @@ def index_id(name: str) -> int:
     return named("index", name)
 
 
+def feed_name_id(name: str) -> int:
+    """Return the id of the event (`NamedFeedChanged`) for a new feed of the server with this name."""
+    return named("feed_name", name)
+
+
+def user_name_id(name: str) -> int:
+    """Return the id of the event for the registration of this user name, which readers of named feeds receive."""
+    return named("user_name", name)
+
+
+def feeds_of_id(owner_id: int) -> int:
+    """Return the id of the event for the suspension or restoration of a member, which readers of their feeds receive."""
+    return named("feeds_of", str(owner_id))
+
+
+def feed_access_id(member_id: int, other_id: int) -> int:
+    """Return the id of the event for a block between two members, who may read each other's feeds."""
+    return named("feed_access", f"{min(member_id, other_id)}:{max(member_id, other_id)}")
+
+
 def handle_id(handle: str) -> int:
     return named("handle", handle)
 
@@ -373,9 +396,10 @@ def external_id_key(external: ExternalId) -> Key:
     return Key(place(digest).shard, "external_id", digest)
 
 
-def external_object_key(kind: ExternalKind, external: ExternalId) -> Key:
+def external_object_key(kind: str, external: ExternalId) -> Key:
     """Return the key of the external id of an object. It is on the first shard of a data source.
 
+    `kind` is an `ExternalKind`, or `DELETED_MEMBERS`.
     The keys of a batch of objects are thus on at most 64 shards, and take as few commits.
     """
     digest = external.digest
@@ -411,9 +435,12 @@ def vote_key(member_id: int, shard: int, poll_id: int, ordinal: int = 0) -> Key:
     return Key(shard, "vote", f"{member_id}:{poll_id}:{ordinal}" if ordinal else f"{member_id}:{poll_id}")
 
 
-def emoji_position_key(shard: int, post_id: int, number: int) -> Key:
-    """Return the key that reserves position `number` for an emoji on a post. The range of `number` limits the emoji of a post."""
-    return Key(shard, "emoji_place", f"{post_id}:{number}")
+def emoji_position_key(shard: int, post_id: int, position: int | str) -> Key:
+    """Return the key that reserves a position for an emoji on a post, whose range limits the emoji of a post.
+
+    A declared reaction has its name as the position.
+    """
+    return Key(shard, "emoji_place", f"{post_id}:{position}")
 
 
 def emoji_id_key(shard: int, id_: int) -> Key:
@@ -446,6 +473,10 @@ def feed_key(name: str) -> Key:
 
 def moderation_rules_key() -> Key:
     return Key(shard_of(EVERYBODY), "moderation_rules", "")
+
+
+def reactions_key() -> Key:
+    return Key(shard_of(EVERYBODY), "reactions", "")
 
 
 def kind_key(name: str) -> Key:
@@ -503,6 +534,7 @@ AnyNode = (
     | HeldContent
     | PostKind
     | NamedFeed
+    | StoredReactions
 )
 
 _encoder = msgspec.msgpack.Encoder()

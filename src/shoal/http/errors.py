@@ -98,6 +98,7 @@ TABLE = (
     Row(errors.Gone, 410, "This account is gone"),
     Row(errors.Held, 422, "This is waiting for approval by a moderator"),
     Row(errors.Conflict, 409, "This was changed at the same time; read it again and repeat the request"),
+    Row(errors.TooManyStreams, 429, "Too many open streams"),
     Row(errors.TooMany, 429, "Too many requests", fixed=True),
     Row(errors.StorageFull, 507, "The server has no room left for this"),
     Row(errors.OutcomeUnknown, 503, "The server cannot tell whether this was done; look before you try again"),

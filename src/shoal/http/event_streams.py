@@ -14,11 +14,13 @@ from typing import NamedTuple
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from shoal.core.errors import NotAllowed, TooMany, Unauthenticated, Unavailable
+from shoal.core.errors import NotAllowed, TooManyStreams, Unauthenticated, Unavailable
 from shoal.graph.cache.coherence import another_request
 from shoal.http.routes import Caller
+from shoal.streaming.connections import Connection, Missed
 from shoal.streaming.contract import Position
-from shoal.streaming.hub import Connection, Hub, Missed, PlacedUpdate
+from shoal.streaming.history import PlacedUpdate
+from shoal.streaming.hub import Hub
 from shoal.streaming.subscriptions import Interest
 from shoal.tasks import cancel
 from shoal.throttled_log import ThrottledLog
@@ -64,7 +66,8 @@ class Streams:
     async def listening(self, caller: Caller, to: Interest, after: str | None = None) -> AsyncIterator[Connection]:
         """Connect a listener to the hub.
 
-        Raises `TooMany` if the member or the server key has too many streams, and `Unavailable` if the process has.
+        Raises `TooManyStreams` if the member or the server key has too many streams, and `Unavailable` if the process has, or if it
+        is stopping.
         """
         member = caller.member_id or 0
         who = member or caller.app_id
@@ -86,10 +89,15 @@ class Streams:
                 del self._of[who]
 
     def _check_limits(self, who: int) -> None:
-        if self._stopped or self._of.total() >= self.most:
-            raise Unavailable("The server has too many open streams; try again later")
+        if self._stopped:
+            raise Unavailable("The server is shutting down; try again later")
+        if self._of.total() >= self.most:
+            raise Unavailable(f"The server has {self.most} open streams, which is the maximum; try again later")
         if self._of[who] >= self._per_member:
-            raise TooMany("Too many streams", retry_after=self.pace.heartbeat)
+            raise TooManyStreams(
+                f"At most {self._per_member} open streams per account or server key (got {self._of[who] + 1})",
+                retry_after=self.pace.heartbeat,
+            )
 
     def stop(self) -> None:
         self._stopped = True

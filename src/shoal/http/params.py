@@ -401,8 +401,7 @@ async def read_params(
     Raises `Malformed` (400), `InvalidInput` (422), `TooLarge` (413) or `Unavailable` (503). `max_fields` is for JSON. With `once`,
     a parameter that is repeated in the query or in a form is refused: see `unfold`.
     """
-    raw_query: bytes = request.scope["query_string"]
-    params = unfold(_form(raw_query), once=once) if raw_query else {}
+    params = query_params(request.scope["query_string"], once=once)
     headers = request.headers
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return params
@@ -412,6 +411,11 @@ async def read_params(
     elif body := await _words(request, intake, max_body):
         params.update(_parse(body, kind, max_fields, once=once))
     return params
+
+
+def query_params(query: bytes, *, once: bool = False) -> Params:
+    """Return the parameters in a query string. Raises as `read_params`."""
+    return unfold(_form(query), once=once) if query else {}
 
 
 async def _words(request: Request, intake: Intake, max_body: int) -> bytes:

@@ -18,10 +18,12 @@ from shoal.core.ranking.preferences import Feedback
 from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_link, recipe_of, recipe_of_link
 from shoal.core.text import check_tag
 from shoal.graph.access import access_member, own_object
+from shoal.graph.feed_lookup import readable_feed
 from shoal.graph.payloads.members import personalization_of
 from shoal.graph.schema import POSTED, tag_id
 from shoal.library.acting import Acting, AnyMember, AnyMoment, AnyPost, Seeing, id_of, milliseconds, part, post_id
 from shoal.library.lists import AnyList
+from shoal.library.named_feeds import AnyFeed, reference_of
 from shoal.queries import home, posts, public_timelines, streaming
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.catchup import CatchUp, catch_up
@@ -34,7 +36,15 @@ from shoal.queries.pagination import read_by_page
 from shoal.queries.pipeline import Page, filtered
 from shoal.queries.streaming import News, OfViewer
 from shoal.queries.tags import TagOffer, offers
-from shoal.streaming.subscriptions import CONVERSATIONS, NOTIFICATIONS, Everybody, Interest, Listed, TagInterest
+from shoal.streaming.subscriptions import (
+    CONVERSATIONS,
+    NOTIFICATIONS,
+    Everybody,
+    FeedInterest,
+    Interest,
+    Listed,
+    TagInterest,
+)
 
 MAX_AT_ONCE = 2_000
 """Maximum number of positions of a list per call."""
@@ -354,7 +364,11 @@ def _recipe(given: Recipe | str | None) -> Recipe | None:
 
 
 class Listens(Acting):
-    """Live updates of a member. A later call resumes after the `position` of an item; items may repeat."""
+    """Live updates of a member. A later call resumes after the `position` of an item.
+
+    No item is lost, except before a `Refresh`. An item may be repeated after the failure of a process, and a new post also after a
+    follow or a change of a list, but not in `live_feed`.
+    """
 
     def live(self, after: str | None = None) -> AsyncGenerator[News, None]:
         """Iterate over changes of the home timeline, from now on or after the `position` of an earlier item.
@@ -381,6 +395,21 @@ class Listens(Acting):
         """Iterate over changes of one of the member's lists, with the items of `live`. Raises `NotFound` and `Unavailable`."""
         member_list = await own_object(self._reads.graph, MemberList, self.id, id_of(which))
         async with aclosing(self._live_updates(Listed(member_list.id), after)) as updates:
+            async for update in updates:
+                yield update
+
+    async def live_feed(self, which: AnyFeed, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
+        """Iterate over changes of a named feed that the member may read, with the items of `live`.
+
+        A ranked feed has `Newer` instead of `Arrived`: read the feed again to see its newer posts. An edited post may be new in the
+        feed. `FeedChanged` reports a change of the feed; if it has `deleted`, the member may no longer read the feed, and the
+        iterator ends. A post arrives once, even if the feed or a follow changes; after a failure of a process, updates may be
+        repeated.
+
+        Raises `NotFound`, `Unavailable`, and `TooMany` if the member has more than 50 live feeds, or this process too many.
+        """
+        feed = await readable_feed(self._reads.graph, self.id, reference_of(which))
+        async with aclosing(self._live_updates(FeedInterest(feed.id), after)) as updates:
             async for update in updates:
                 yield update
 

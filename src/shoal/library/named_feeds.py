@@ -8,7 +8,7 @@ from typing import TypeAlias
 from shoal.app.network import Network
 from shoal.commands import feeds, notifications
 from shoal.core.feeds.declarations import Cost, NamedFeed, cost_of
-from shoal.graph.feed_lookup import contained_feeds, feeds_of, followed_feeds, readable_feed
+from shoal.graph.feed_lookup import contained_feeds, feeds_of, followed_feeds, readable_feed, saved_values
 from shoal.library.acting import AnyPost, Owned, Seeing, part, post_id
 from shoal.queries.foryou.ranking import decode_cursor
 from shoal.queries.named_feeds import feed as queries
@@ -79,7 +79,7 @@ class OwnFeeds(Owned):
         return await followed_feeds(self._reads.graph, self._owner)
 
     async def create(self, title: str, declaration: object, *, shared: bool = False) -> NamedFeed:
-        """Create a feed. Other members may read and copy a `shared` one.
+        """Create a feed. Anyone may read a `shared` one, and other members may copy it.
 
         The declaration is a dictionary or JSON text (docs/reference/feeds.md), or that of another feed.
 
@@ -139,6 +139,23 @@ class OwnFeeds(Owned):
         read = {queries.marker_of(feed): post_id(post)}
         await notifications.set_markers(self._writes, self._owner, read)
         return await queries.unread(self._reads, self._owner, feed)
+
+    async def parameters(self, which: AnyFeed) -> dict[str, float | bool | str]:
+        """Return the values of a feed's parameters that the member saved. Raises `NotFound`."""
+        feed = await readable_feed(self._reads.graph, self._owner, reference_of(which))
+        return await saved_values(self._reads.graph, self._owner, feed)
+
+    async def set_parameters(
+        self, which: AnyFeed, parameters: Mapping[str, float | bool | str]
+    ) -> dict[str, float | bool | str]:
+        """Save values of a feed's parameters, and return them.
+
+        They apply where the member reads the feed as a list, and in the web app. Omitted parameters have their defaults; an empty
+        mapping removes the saved values.
+
+        Raises `NotFound`, `InvalidInput` for an invalid value, and `Unfit` if the member neither owns nor follows the feed.
+        """
+        return await feeds.set_values(self._writes, self._owner, reference_of(which), parameters)
 
     async def copy(self, which: AnyFeed, *, title: str | None = None) -> NamedFeed:
         """Create a copy of a feed that the member may read, given also by its link. The copy has the `origin_id` of the feed.

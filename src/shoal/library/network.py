@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from shoal import settings as configuration
+from shoal.admin.database_imports.run import ImportMapped
+from shoal.admin.database_imports.session import ImportOptions
+from shoal.admin.imports.records import ImportReport
+from shoal.admin.report import nothing
 from shoal.app.network import Network, open_network
 from shoal.app.paths import base_url
 from shoal.commands import account_deletions, credentials, invitations, members
@@ -17,6 +23,7 @@ from shoal.core.model import AccountDeletion, Post
 from shoal.core.publishing import Check
 from shoal.graph.access import access_member
 from shoal.library.acting import AnyMember, AnyPost, resolve
+from shoal.library.declared_reactions import DeclaredReactions
 from shoal.library.external_ids import ExternalIds
 from shoal.library.handle import Handle, Visitor
 from shoal.library.kinds import Kinds
@@ -48,6 +55,7 @@ class Shoal:
         self.moderation_rules = ModerationRules(network)
         self.bulk_moderation = BulkModeration(network)
         self.kinds = Kinds(network)
+        self.declared_reactions = DeclaredReactions(network)
         self.server_keys = ServerKeys(network)
         self.external_ids = ExternalIds(network)
         self.webhooks = Webhooks(network)
@@ -284,6 +292,52 @@ class Shoal:
         before they were stored; and `Conflict` if another program writes to the tables.
         """
         await plugin("project")(self.network, url, include, rebuild=rebuild)
+
+    async def import_database(
+        self,
+        import_map: str,
+        source: str,
+        *,
+        issuer: str = "",
+        media: str | Path | None = None,
+        fetch_media: bool = False,
+        dry_run: bool = False,
+        strict: bool = False,
+        overwrite: bool = False,
+        full: bool = False,
+        rejected: str | Path | None = None,
+    ) -> ImportReport:
+        """Import the members, follows, posts and so on of another product (docs/howto/import-database.md).
+
+        After an interruption, call it again: it continues after the last stored batch. In a shared network, the paths of the map
+        and the source are absolute. Roles are not checked.
+
+        Args:
+            import_map: TOML file that assigns tables to members, posts and so on, or the name of a ready map.
+            source: `postgresql://…`, `mysql://…`, `sqlite:///FILE`, or a folder.
+            issuer: Product whose ids the rows have, instead of that of the map.
+            media: Folder of the media that have a path.
+            fetch_media: Fetch the media that have a URL.
+            dry_run: Write nothing, and report what would be imported.
+            strict: End at the first rejected row.
+            overwrite: Replace changes that were made here by later changes of the source.
+            full: Read all rows, also those before the stored position.
+            rejected: New file for all rejected rows, as JSON lines.
+
+        Raises `InvalidInput` for a wrong map, a source that it does not fit, and a missing package, and `Unavailable`.
+        """
+        options = ImportOptions(
+            dry_run=dry_run,
+            strict=strict,
+            overwrite=overwrite,
+            full=full,
+            media=Path(media) if media else None,
+            fetch=fetch_media,
+            networks=self.network.settings.outgoing_networks,
+        )
+        target = Path(rejected) if rejected else None
+        operation = await asyncio.to_thread(ImportMapped.of, import_map, source, issuer, options, target)
+        return await operation.carry_out(self.network, nothing)
 
     async def settle(self, patience: float = 60.0) -> None:
         """Wait until the background work of earlier calls, such as fan-out, is done.

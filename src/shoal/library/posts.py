@@ -15,6 +15,7 @@ from shoal.core.filters import FilterContext
 from shoal.core.licenses import License, LicenseName
 from shoal.core.model import Post, Revision, ScheduledPost, Share, Visibility
 from shoal.core.places import Place
+from shoal.core.reactions import is_name
 from shoal.graph.access import access_poll, access_post, own_object, own_post
 from shoal.graph.schema import BOOKMARK, LIKED_BY, LIKES, SHARED_BY, AssocType
 from shoal.library.acting import (
@@ -296,20 +297,21 @@ class SeesReactions(Seeing):
         return await self._reacting(post, SHARED_BY, before, limit)
 
     async def reactions(self, post: AnyPost, newest: int = 5) -> list[EmojiReactors]:
-        """Count the members who reacted with each emoji, in O(1) each, and return the newest members. Raises `NotFound`."""
+        """Count the members who reacted with each emoji and declared reaction, in O(1) each, and return the newest members.
+
+        Raises `NotFound`.
+        """
         return await member_queries.emoji_reactors(self._reads, self._viewer, post_id(post), newest)
 
     async def reacted_by(
         self, post: AnyPost, emoji: str, before: int | None = None, limit: int = member_queries.PAGE
     ) -> MemberPage:
-        """Return a page of the members who reacted with an emoji, newest first.
+        """Return a page of the members who reacted with an emoji or declared reaction, newest first.
 
         Raises `NotFound`, and `InvalidInput` for an invalid emoji or a limit below 1.
         """
-        found = part(before, limit)
-        return (await member_queries.emoji_page(self._reads, self._viewer, post_id(post), checked_emoji(emoji), found))[
-            1
-        ]
+        name = emoji if is_name(emoji) else checked_emoji(emoji)
+        return (await member_queries.emoji_page(self._reads, self._viewer, post_id(post), name, part(before, limit)))[1]
 
     async def poll(self, poll: AnyPoll) -> PollView:
         """Return a poll with its votes, as this viewer sees it. Raises `NotFound`."""
@@ -359,11 +361,18 @@ class Reacts(SeesReactions, Acting):
         await reactions.unmark(self._writes, self.id, post_id(post), BOOKMARK)
 
     async def react(self, post: AnyPost, emoji: str) -> None:
-        """React to a post with an emoji. Raises `NotFound`, and `InvalidInput` for an invalid emoji or too many reactions."""
+        """React to a post with an emoji or a declared reaction, which replaces the member's other one of its group.
+
+        Raises `NotFound`, also for a reaction that is not declared, and `InvalidInput` for an invalid emoji, too many emoji, and a
+        reaction that is retired or does not apply to the post.
+        """
         await reactions.react(self._writes, self.id, post_id(post), emoji)
 
     async def unreact(self, post: AnyPost, emoji: str) -> None:
-        """Remove a reaction. Raises `NotFound`, and `InvalidInput` for an invalid emoji."""
+        """Remove an emoji or declared reaction.
+
+        Raises `NotFound`, also for a reaction that is not declared, and `InvalidInput` for an invalid emoji.
+        """
         await reactions.unreact(self._writes, self.id, post_id(post), emoji)
 
     async def vote(self, poll: AnyPoll, *choices: int) -> PollView:
@@ -377,6 +386,13 @@ class Reacts(SeesReactions, Acting):
     async def likes(self, before: int | None = None, limit: int = 20) -> SavedPage:
         """Return a page of the posts that this member likes, newest like first. Raises `InvalidInput` for a limit below 1."""
         return await post_queries.saved_page(self._reads, self.id, LIKES, part(before, limit))
+
+    async def reacted(self, name: str, before: int | None = None, limit: int = 20) -> SavedPage:
+        """Return a page of the posts to which this member reacted with a declared reaction, the last changed reaction first.
+
+        Raises `NotFound` for an unknown reaction, and `InvalidInput` for a limit below 1.
+        """
+        return await post_queries.reacted_page(self._reads, self.id, name, part(before, limit))
 
     async def bookmarks(self, before: int | None = None, limit: int = 20) -> SavedPage:
         """Return a page of the bookmarked posts, newest bookmark first. Raises `InvalidInput` for a limit below 1."""

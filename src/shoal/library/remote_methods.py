@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from datetime import datetime
 from enum import Enum
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args, get_type_hints
@@ -44,6 +45,8 @@ class Method(NamedTuple):
 
     function: Callable[..., Any]
     signature: inspect.Signature
+    hints: Mapping[str, Any]
+    """The evaluated annotations."""
     streams: bool
     """Whether it is an asynchronous generator."""
     idempotent: bool
@@ -57,7 +60,8 @@ class Method(NamedTuple):
         """Return the arguments by name, and make paths absolute. Raises `TypeError` for unknown or missing arguments."""
         found = self.signature.bind(None, *args, **kwargs)
         for name in self.paths & found.arguments.keys():
-            found.arguments[name] = Path(found.arguments[name]).absolute()
+            if isinstance(value := found.arguments[name], str | Path):
+                found.arguments[name] = Path(value).absolute()
         return found
 
 
@@ -65,7 +69,8 @@ Nouns = Mapping[str, Mapping[str, Method]]
 """For each noun, such as `member.lists`, its methods by name."""
 
 
-def methods_of(kind: type) -> dict[str, Method]:
+@cache
+def methods_of(kind: type) -> Mapping[str, Method]:
     """Return the asynchronous public methods of a class by name."""
     found = {name: _method(value) for name, value in inspect.getmembers(kind, inspect.isfunction) if name[0] != "_"}
     return {name: method for name, method in found.items() if method is not None}
@@ -76,11 +81,12 @@ def _method(function: Callable[..., Any]) -> Method | None:
     if not streams and not inspect.iscoroutinefunction(function):
         return None
     hints = get_type_hints(function)
-    answer = hints.pop("return")
+    answer = hints["return"]
     plain = streams or (isinstance(answer, type) and issubclass(answer, Identity))
     return Method(
         function,
         inspect.signature(function),
+        hints,
         streams,
         idempotent="request" in hints,
         paths=frozenset(name for name, hint in hints.items() if Path in get_args(hint)),
@@ -130,7 +136,7 @@ class Values:
         found: set[type] = set()
         for methods in nouns.values():
             for method in methods.values():
-                for hint in get_type_hints(method.function).values():
+                for hint in method.hints.values():
                     _collect(hint, found)
         structured = sorted(found, key=_name)
         self.identity = identity
@@ -264,5 +270,10 @@ def _collect(hint: Any, found: set[type]) -> None:
         found.add(hint)
     elif issubclass(hint, msgspec.Struct) or dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"):
         found.add(hint)
-        for field in get_type_hints(hint).values():
+        for field in _field_hints(cast("type", hint)):
             _collect(field, found)
+
+
+@cache
+def _field_hints(kind: type) -> tuple[Any, ...]:
+    return tuple(get_type_hints(kind).values())

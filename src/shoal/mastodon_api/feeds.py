@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -11,11 +12,11 @@ from msgspec import Meta
 from shoal.commands import feeds as commands
 from shoal.commands import notifications
 from shoal.core.errors import InvalidInput
-from shoal.core.feeds.declarations import MAX_PARAMETERS, Cost, NamedFeed, cost_of
+from shoal.core.feeds.declarations import MAX_PARAMETERS, Cost, FeedDeclaration, NamedFeed, cost_of
 from shoal.core.feeds.expressions import MAX_NUMBER, MAX_TEXT
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Role
-from shoal.graph.feed_lookup import contained_feeds, feeds_of, followed_feeds, readable_feed
+from shoal.graph.feed_lookup import contained_feeds, contained_in_each, listed_feeds, readable_feed, saved_values
 from shoal.http.pagination import StatusesQuery, listed_data, page_size
 from shoal.http.params import Id, Json, Limit
 from shoal.http.responses import Reply, encode, raw
@@ -77,7 +78,7 @@ class NewFeed(msgspec.Struct, frozen=True, kw_only=True):
     declaration: Json
     """What the feed shows, see [feeds](reference/feeds.md)."""
     shared: bool = False
-    """Whether other members may read and copy the feed. A feed with a list cannot be shared."""
+    """Whether anyone may read the feed, and other members may copy it. A feed with a list cannot be shared."""
 
 
 class FeedChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +114,22 @@ class FeedDryRunParams(msgspec.Struct, frozen=True, kw_only=True):
     limit: Limit = Limit(0)
 
 
+class FeedValues(msgspec.Struct, frozen=True, kw_only=True):
+    """Values of a feed's parameters that a member saves."""
+
+    id: _Reference
+    parameters: (
+        Annotated[dict[_ParameterName, bool | _Whole | _Number | _Parameter], Meta(max_length=MAX_PARAMETERS)] | None
+    ) = None
+    """Values by name. Omitted parameters have their defaults; without values, the saved ones are removed."""
+
+
+class FeedValuesEntity(msgspec.Struct, kw_only=True):
+    """The values of a feed's parameters that the caller saved."""
+
+    parameters: dict[str, bool | float | str]
+
+
 class ServerFeed(msgspec.Struct, frozen=True):
     name: _Name
 
@@ -143,7 +160,7 @@ class FeedEntity(msgspec.Struct, kw_only=True):
     account_id: str | None
     """The member whose feed it is; null for a feed of the server."""
     shared: bool
-    """Whether other members may read and copy it; true for feeds of the server."""
+    """Whether anyone may read it, and other members may copy it; true for feeds of the server."""
     origin_id: str | None
     """The feed of which it is a copy; null for none."""
     link: str
@@ -197,11 +214,10 @@ class FeedDryRunEntity(msgspec.Struct, kw_only=True):
 async def list_feeds(context: Context, _params: None) -> object:
     """List the feeds of the server, then the caller's own feeds, then the feeds of other members that the caller follows."""
     graph, member = context.app.graph, context.caller.member_id
-    found = await feeds_of(graph, 0)
-    if member is not None:
-        found += await feeds_of(graph, member)
-        found += [feed for feed in await followed_feeds(graph, member) if feed.owner_id]
-    return [await _entity(context, feed) for feed in found]
+    own, followed, of_server = await listed_feeds(graph, member)
+    found = [*of_server, *own, *(feed for feed in followed.readable if feed.owner_id)]
+    each = await contained_in_each(graph, member, [feed.declaration for feed in found])
+    return [_with_contained(context, feed, contained) for feed, contained in zip(found, each, strict=True)]
 
 
 @router.post(_FEEDS, scope="write:lists", answer=FeedEntity)
@@ -251,6 +267,20 @@ async def follow_feed(context: Context, params: OneFeed) -> object:
 async def unfollow_feed(context: Context, params: OneFeed) -> None:
     """Remove a feed from the caller's lists. Idempotent."""
     await commands.unfollow(context.app.writes, actor(context), params.id)
+
+
+@router.get(f"{_FEEDS}/{{id}}/parameters", scope="read:lists", answer=FeedValuesEntity)
+async def get_parameters(context: Context, params: OneFeed) -> object:
+    """Show the values of a feed's parameters that the caller saved."""
+    feed = await readable_feed(context.app.graph, actor(context), params.id)
+    return FeedValuesEntity(parameters=await saved_values(context.app.graph, actor(context), feed))
+
+
+@router.put(f"{_FEEDS}/{{id}}/parameters", scope="write:lists", answer=FeedValuesEntity)
+async def set_parameters(context: Context, params: FeedValues) -> object:
+    """Save values of the parameters of a feed that the caller owns or follows, for reading it as a list and in the web app."""
+    values = params.parameters or {}
+    return FeedValuesEntity(parameters=await commands.set_values(context.app.writes, actor(context), params.id, values))
 
 
 @router.get(f"{_FEEDS}/{{id}}/declaration", auth="optional", scope="read:lists", answer=FeedEntity)
@@ -379,8 +409,12 @@ async def delete_server_feed(context: Context, params: ServerFeed) -> None:
 
 
 async def _entity(context: Context, feed: NamedFeed) -> FeedEntity:
+    contained = await contained_feeds(context.app.graph, context.caller.member_id, feed.declaration)
+    return _with_contained(context, feed, contained)
+
+
+def _with_contained(context: Context, feed: NamedFeed, contained: Mapping[str, FeedDeclaration]) -> FeedEntity:
     declared = feed.declaration
-    cost = cost_of(declared, await contained_feeds(context.app.graph, context.caller.member_id, declared))
     return FeedEntity(
         id=str(feed.id),
         name=feed.name or None,
@@ -392,7 +426,7 @@ async def _entity(context: Context, feed: NamedFeed) -> FeedEntity:
         created_at=moment(milliseconds_of(feed.id)),
         ranked=declared.ranked,
         declaration=raw(encode(declared.document())),
-        cost=_cost(cost),
+        cost=_cost(cost_of(declared, contained)),
     )
 
 

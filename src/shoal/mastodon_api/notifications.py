@@ -148,13 +148,16 @@ def key_of(group: Group | None, time: int) -> str:
     if group is None:
         return f"ungrouped-{time}"
     about = f"{group.about}-" if group.about else ""
-    return f"{WIRE_KINDS[group.kind]}-{about}{group.stretch}"
+    kind = f"{_NAMED}{group.name}" if group.name else WIRE_KINDS[group.kind]
+    return f"{kind}-{about}{group.stretch}"
 
 
 _SAMPLE = 8
 """Maximum number of accounts shown per group."""
 _UNGROUPED = re.compile(r"ungrouped-(\d{1,19})")
 _GROUPED = re.compile(r"(?:(favourite|reblog)-(\d{1,19})|follow)-(\d{1,9})")
+_NAMED = "reaction-"
+_GROUPED_NAMED = re.compile(r"reaction-([a-z][a-z0-9_]{0,31})-(\d{1,19})-(\d{1,9})")
 
 Expand = Literal["full", "partial_avatars"]
 
@@ -237,6 +240,10 @@ def _parsed(text: str) -> Group | int:
         kind, about, stretch = KINDS[match[1] or "follow"], int(match[2] or 0), int(match[3])
         if about <= MAX_ID and STRETCHES[0] <= stretch < STRETCHES[1]:
             return Group(kind, about, stretch)
+    if match := _GROUPED_NAMED.fullmatch(text):
+        name, about, stretch = match[1], int(match[2]), int(match[3])
+        if about <= MAX_ID and STRETCHES[0] <= stretch < STRETCHES[1]:
+            return Group(Kind.REACTION, about, stretch, name)
     raise NotFound("Record not found")
 
 

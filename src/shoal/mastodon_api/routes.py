@@ -74,7 +74,7 @@ _GROUPS = (
         "Accounts, and the caller's relationships to them.",
         (accounts.router, relationships.router, tags.account_router),
     ),
-    ("statuses", "Statuses, and reactions to them.", (statuses.router, reactions.router)),
+    ("statuses", "Statuses, and reactions to them.", (statuses.router, reactions.router, reactions.admin_router)),
     (
         "kinds",
         "Kinds of statuses with data of their own.",

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -18,7 +18,16 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated, Unavailable
+from shoal.core.errors import (
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    ShoalError,
+    TooMany,
+    TooManyStreams,
+    Unauthenticated,
+    Unavailable,
+)
 from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.model import MemberList
 from shoal.graph.access import own_object
@@ -31,7 +40,7 @@ from shoal.http.authentication import bearer_of, caller_of, caller_with, granted
 from shoal.http.errors import Malformed, NeedsMember, OutsideScopes, reply_for
 from shoal.http.event_streams import EventStream, Received
 from shoal.http.pagination import WithData, listed_data
-from shoal.http.params import Id, convert
+from shoal.http.params import Id, convert, query_params
 from shoal.http.responses import Reply, encode, start
 from shoal.http.routes import ANONYMOUS, Body, Caller
 from shoal.mastodon_api import conversations, notifications
@@ -42,14 +51,16 @@ from shoal.queries import conversations as talks
 from shoal.queries import notifications as notices
 from shoal.queries import streaming
 from shoal.queries.foryou.feed import FOR_YOU_LIST
+from shoal.streaming.connections import Connection, Missed
 from shoal.streaming.contract import Position
-from shoal.streaming.hub import Connection, Missed, PlacedUpdate
+from shoal.streaming.history import PlacedUpdate
 from shoal.streaming.subscriptions import (
     CONVERSATIONS,
     HOME,
     NOTIFICATIONS,
     PRESENCE,
     Everybody,
+    FeedInterest,
     Interest,
     Listed,
     TagInterest,
@@ -74,12 +85,17 @@ _WITHOUT_PARAMETER: dict[str, Interest] = {
 }
 
 
+_Feed = Annotated[str, Meta(max_length=50)]
+
+
 class StreamName(WithData, frozen=True):
     """A stream that a client requests, with its parameters."""
 
     stream: Annotated[str, Meta(max_length=100)] = ""
     list: Id | None = None
     tag: Annotated[str, Meta(max_length=400)] = ""
+    feed: _Feed = ""
+    """The name or id of a named feed, for `shoal:feed`. A number is an id."""
     last_event_id: Annotated[str, Meta(max_length=100)] | None = None
     """The event after which the stream resumes. If a client sends this field, even empty, each event has an id."""
 
@@ -107,23 +123,46 @@ async def stream_of(app_context: AppContext, caller: Caller, asked: StreamName) 
     if asked.stream == "list":
         if asked.list is None:
             raise Malformed("Missing list name parameter")
-        list_id = int(await _list_id(app_context, caller.member_id, asked.list))
-        return Stream((asked.stream, str(list_id)), Listed(list_id))
+        return Stream((asked.stream, str(asked.list)), await _list_interest(app_context, caller.member_id, asked.list))
+    if asked.stream == "shoal:feed":
+        if not asked.feed:
+            raise Malformed("Missing feed parameter")
+        feed = await readable_feed(app_context.graph, caller.member_id, asked.feed)
+        return Stream((asked.stream, asked.feed), FeedInterest(feed.id))
     raise Malformed("Unknown stream type")
 
 
-async def _list_id(app_context: AppContext, member_id: int, list_id: int) -> int:
+def _refuse_parameters(given: Mapping[str, object]) -> None:
+    """Raise `InvalidInput` if a client requests a stream with values of a feed's parameters."""
+    if "parameters" in given:
+        raise InvalidInput(
+            "parameters: not allowed for streams; only requests for the posts of a feed take them", field="parameters"
+        )
+
+
+async def _list_interest(app_context: AppContext, member_id: int, list_id: int) -> Interest:
     if list_id == FOR_YOU_LIST and app_context.settings.for_you_list:
         # The list "For you" has no live updates, because it is not ordered by time.
-        return list_id
+        return Listed(list_id)
     if await find_object(app_context.graph, NamedFeed, list_id) is not None:
-        # A named feed has no live updates: clients read it again.
-        return (await readable_feed(app_context.graph, member_id, str(list_id))).id
-    return (await own_object(app_context.graph, MemberList, member_id, list_id)).id
+        return FeedInterest((await readable_feed(app_context.graph, member_id, str(list_id))).id)
+    return Listed((await own_object(app_context.graph, MemberList, member_id, list_id)).id)
 
 
 REFRESH = "refresh"
 """The event that is sent when other events may have been lost. Clients that do not know it ignore it."""
+_WITHOUT_PAYLOAD: dict[type, str] = {
+    streaming.Refiltered: "filters_changed",
+    streaming.Newer: "newer",
+    streaming.Refresh: REFRESH,
+}
+
+
+class FeedState(msgspec.Struct, frozen=True):
+    """What happened to the named feed of a stream."""
+
+    id: str
+    state: Literal["changed", "deleted"]
 
 
 class StreamEvent(NamedTuple):
@@ -174,9 +213,10 @@ async def _event(
             return None
         (talk,) = await conversations.shown(app_context, viewer, (conversation,), data)
         return StreamEvent("conversation", encode(talk), update.position)
-    return StreamEvent(
-        "filters_changed" if isinstance(update, streaming.Refiltered) else REFRESH, None, update.position
-    )
+    if isinstance(update, streaming.FeedChanged):
+        state = FeedState(str(update.feed_id), "deleted" if update.deleted else "changed")
+        return StreamEvent("feed", encode(state), update.position)
+    return StreamEvent(_WITHOUT_PAYLOAD[type(update)], None, update.position)
 
 
 class StreamQuery(WithData, frozen=True, kw_only=True):
@@ -184,6 +224,8 @@ class StreamQuery(WithData, frozen=True, kw_only=True):
 
     tag: Annotated[str, Meta(max_length=400)] = ""
     list: Id | None = None
+    feed: _Feed = ""
+    """The name or id of a named feed, for `shoal/feed`."""
     only_media: bool = False
     last_event_id: Annotated[str, Meta(max_length=100)] = ""
 
@@ -200,8 +242,9 @@ def _add_stream(name: str, scope: str, what: str) -> None:
 
     @router.get(path, scope=scope, answer=Body("text/event-stream"), what=what)
     async def stream(context: Context, params: StreamQuery) -> object:
+        _refuse_parameters(query_params(context.request.scope["query_string"]))
         media = params.only_media and name.startswith("public")
-        query = StreamName(f"{name}:media" if media else name, params.list, params.tag)
+        query = StreamName(f"{name}:media" if media else name, params.list, params.tag, params.feed)
         found = await stream_of(context.app, context.caller, query)
         after = context.request.headers.get("last-event-id") or params.last_event_id or None
         stack = AsyncExitStack()
@@ -234,7 +277,8 @@ for _stream in (
     ("public:remote", "read:statuses", "Stream nothing: there are no remote accounts."),
     ("hashtag", "read:statuses", "Stream new public statuses with a tag."),
     ("hashtag:local", "read:statuses", "Equivalent to `hashtag`, because all accounts are local."),
-    ("list", "read:statuses", "Stream new statuses by the members of a list."),
+    ("list", "read:statuses", "Stream new statuses by the members of a list, or of a named feed."),
+    ("shoal:feed", "read:statuses", "Stream new statuses of a named feed."),
     ("direct", "read:statuses", "Stream conversations with new statuses."),
 ):
     _add_stream(*_stream)
@@ -245,8 +289,14 @@ _log = logging.getLogger(__name__)
 _PATHS = ("/api/v1/streaming", "/api/v1/streaming/")
 _MAX_STREAMS = 50
 """Maximum number of streams of a WebSocket."""
+_MAX_FEEDS = 10
+"""Maximum number of named feeds among them."""
 _CLOSE_SECONDS = 5.0
 _GOING_AWAY, _NOT_ALLOWED, _FAILED, _COME_AGAIN = 1001, 1008, 1011, 1013
+
+
+_Key: TypeAlias = tuple[str, int | None, str, str]
+"""A stream of a socket, with its parameters."""
 
 
 class SocketFrame(StreamName, frozen=True, kw_only=True):
@@ -317,14 +367,15 @@ class _Socket:
         self._receive = receive
         self._send = send
         self._accepted = asyncio.Event()
-        self._streams: dict[tuple[str, int | None, str], asyncio.Task[None]] = {}
+        self._streams: dict[_Key, asyncio.Task[None]] = {}
+        self._feeds: set[_Key] = set()
         self._gone = False
         self._code, self._reason = _GOING_AWAY, ""
 
     async def run(self, scope: Scope, protocol: str | None) -> None:
         """Serve the socket until one side closes it. For a stream that the URL names, no event after the handshake is lost."""
         connection = HTTPConnection(scope)
-        failure = await self._subscribe_from_url(connection.query_params)
+        failure = await self._subscribe_from_url(scope["query_string"])
 
         async def check() -> None:
             self._app_context.ip_guard.check(scope)
@@ -347,11 +398,12 @@ class _Socket:
         if not self._gone:
             await self._close()
 
-    async def _subscribe_from_url(self, query: Mapping[str, str]) -> ShoalError | None:
-        if not query.get("stream"):
-            return None
+    async def _subscribe_from_url(self, query: bytes) -> ShoalError | None:
         try:
-            await self._subscribe(convert(query, StreamName))
+            given = query_params(query)
+            if given.get("stream"):
+                _refuse_parameters(given)
+                await self._subscribe(convert(given, StreamName))
         except ShoalError as error:
             return error
         return None
@@ -375,10 +427,13 @@ class _Socket:
 
     async def _handle(self, message: Message) -> None:
         await _count(self._app_context, self._presence.viewer)
-        frame = convert(_decoded(message), SocketFrame)
+        decoded = _decoded(message)
+        _refuse_parameters(decoded)
+        frame = convert(decoded, SocketFrame)
         if frame.type == "subscribe":
             await self._subscribe(frame)
-        elif (task := self._streams.pop(_key(frame), None)) is not None:
+        elif (task := self._streams.pop(key := _key(frame), None)) is not None:
+            self._feeds.discard(key)
             await cancel(task)
 
     async def _subscribe(self, asked: StreamName) -> None:
@@ -387,9 +442,17 @@ class _Socket:
         if key in self._streams:
             return
         if len(self._streams) >= _MAX_STREAMS:
-            raise TooMany("Too many streams on one socket", retry_after=1)
+            raise TooManyStreams(
+                f"stream: at most {_MAX_STREAMS} streams per socket (got {len(self._streams) + 1})", retry_after=1
+            )
         with another_request():
             stream = await stream_of(self._app_context, self._caller, asked)
+        if isinstance(stream.interest, FeedInterest):
+            if len(self._feeds) >= _MAX_FEEDS:
+                raise TooManyStreams(
+                    f"feed: at most {_MAX_FEEDS} named feeds per socket (got {len(self._feeds) + 1})", retry_after=1
+                )
+            self._feeds.add(key)
         connected = asyncio.Event()
         task = self._streams[key] = asyncio.create_task(self._run_stream(stream, asked, connected))
         waiting = asyncio.create_task(connected.wait())
@@ -401,6 +464,12 @@ class _Socket:
     async def _run_stream(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
         try:
             await self._send_events(stream, asked, connected)
+            if isinstance(stream.interest, FeedInterest):
+                # The caller may no longer read the feed.
+                self._forget(asked)
+        except (TooManyStreams, NotFound) as error:
+            self._forget(asked)
+            await self._refuse(error)
         except Unavailable as error:
             self._end(_COME_AGAIN, str(error))
         except OSError:
@@ -409,6 +478,10 @@ class _Socket:
         except Exception:  # noqa: BLE001  # it ends the socket, not the process
             _log.exception("a WebSocket stream failed")
             self._end(_FAILED, "Something went wrong on our side")
+
+    def _forget(self, asked: StreamName) -> None:
+        self._streams.pop(_key(asked), None)
+        self._feeds.discard(_key(asked))
 
     async def _send_events(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
         hub, caller, after = self._app_context.streams.hub, self._caller, asked.last_event_id
@@ -457,8 +530,8 @@ class _Socket:
             return
 
 
-def _key(asked: StreamName) -> tuple[str, int | None, str]:
-    return asked.stream, asked.list, asked.tag.lower()
+def _key(asked: StreamName) -> _Key:
+    return asked.stream, asked.list, asked.tag.lower(), asked.feed
 
 
 def _decoded(message: Message) -> dict[str, object]:

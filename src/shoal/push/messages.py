@@ -133,6 +133,8 @@ class NoticeToSend(NamedTuple):
     """The text of the session's token."""
     refusal: str = ""
     """Why content of the member was rejected."""
+    emoji: str = ""
+    """The emoji of a reaction, or the title of a declared one."""
 
 
 class PushMessage(msgspec.Struct, frozen=True):
@@ -159,7 +161,7 @@ def write(outgoing: NoticeToSend, root: str) -> bytes:
 def _message(outgoing: NoticeToSend, root: str) -> PushMessage:
     words = words_in(outgoing.language if outgoing.language in LANGUAGES else "en")
     actor, kind = outgoing.actor, outgoing.notice.kind
-    named = {"names": actor.shown_name, "emoji": outgoing.notice.emoji}
+    named = {"names": actor.shown_name, "emoji": outgoing.emoji}
     return PushMessage(
         access_token=outgoing.token,
         preferred_locale=words.code,

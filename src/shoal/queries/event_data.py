@@ -159,12 +159,12 @@ class LikeData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReactionData(msgspec.Struct, frozen=True, kw_only=True):
-    """The emoji reactions of a member to a post."""
+    """The reactions of a member to a post: emoji, and names of declared reactions."""
 
     member_id: str
     post_id: str
     emoji: list[str]
-    """All emoji of the member on this post, oldest first; empty in `reaction.deleted`."""
+    """All emoji and names of the member on this post, oldest first; empty in `reaction.deleted`."""
 
 
 class ReportData(msgspec.Struct, frozen=True, kw_only=True):

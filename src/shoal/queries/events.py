@@ -513,7 +513,7 @@ class _State(NamedTuple):
     access: Access
     nodes: Mapping[int, Node]
     emoji: Mapping[tuple[int, int], list[str]]
-    """Emoji by member and post."""
+    """Emoji and names of declared reactions by member and post."""
     audit: Mapping[int, AuditData]
 
     def is_behind(self, entry: LogEntry) -> bool:

@@ -1,6 +1,6 @@
 """Hydration: load the full values for a list of ids in a fixed number of reads, without the values the viewer may not see.
 
-The values include the emoji reactions to each post: the count of each emoji, and whether the viewer added it.
+The values include the reactions to each post: the count of each emoji and declared reaction, and whether the viewer added it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 
 from shoal.core.filters import Filter
 from shoal.core.model import Media, Member, Poll, Post, Share
+from shoal.core.reactions import is_named
 from shoal.core.visibility import Relation, may_list, may_see, may_see_share
 from shoal.graph.access import prefetch, prefetches, relations
 from shoal.graph.contract import Assoc, Reader
@@ -28,6 +29,7 @@ from shoal.graph.schema import (
     PINS,
     POST_COUNTS,
     POST_MARKS,
+    REACTED_BY,
     REACTS,
     REPORTS_POST,
     SHARES,
@@ -42,9 +44,14 @@ from shoal.graph.schema import (
 
 class EmojiCount(msgspec.Struct, frozen=True):
     emoji: str
+    """The emoji, or the name of a declared reaction."""
     count: int
     me: bool
     """Whether the viewer added it."""
+
+    @property
+    def named(self) -> bool:
+        return is_named(self.emoji)
 
 
 async def emoji_counts(
@@ -74,6 +81,13 @@ async def emoji_counts_by_post(
         ]
         for post, positions in there.items()
     }
+
+
+async def named_counts(graph: Reader, post_ids: Sequence[int]) -> dict[int, dict[str, int]]:
+    """Return the counts of the declared reactions to each post, by name. One read, and two more if posts have reactions."""
+    reacted = list((await graph.assoc_count(post_ids, (REACTED_BY,)))[REACTED_BY])
+    found = await emoji_counts(graph, reacted, {}) if reacted else {}
+    return {post: {each.emoji: each.count for each in counts if each.named} for post, counts in found.items()}
 
 
 _VIEWER_STATE = (LIKES, SHARES, MUTES_THREAD, REPORTS_POST, *[mark.atype for mark in POST_MARKS])
@@ -125,6 +139,8 @@ class Entry(msgspec.Struct, frozen=True):
     shares: int = 0
     comments: int = 0
     emoji: tuple[EmojiCount, ...] = ()
+    named: tuple[EmojiCount, ...] = ()
+    """The declared reactions."""
     liked: bool = False
     shared: bool = False
     marks: int = 0
@@ -294,6 +310,7 @@ def _bare(entry: Entry) -> Entry:
         shares=0,
         comments=0,
         emoji=(),
+        named=(),
     )
 
 
@@ -427,7 +444,8 @@ async def _assemble(
                 likes.get(id_, 0),
                 shares.get(id_, 0),
                 comments.get(id_, 0),
-                emoji.get(id_, ()) if emoji else (),
+                tuple([each for each in emoji.get(id_, ()) if not each.named]) if emoji else (),
+                tuple([each for each in emoji.get(id_, ()) if each.named]) if emoji else (),
                 liked=id_ in liked,
                 shared=id_ in shared,
                 marks=marks.get(id_, 0),

@@ -21,9 +21,19 @@ from shoal.core.errors import InvalidInput
 from shoal.core.handles import FollowList, ForeignHandle, read_archive, read_handles
 from shoal.core.ids import now_ms
 from shoal.core.model import OPEN, Member, Share
+from shoal.core.reactions import is_name
 from shoal.core.text import check_user_name
 from shoal.core.visibility import Relation, may_see_share
-from shoal.graph.access import access_post, count_of, full_relations, members_by_id, prefetch, relation, relations
+from shoal.graph.access import (
+    access_post,
+    count_of,
+    declared_reactions,
+    full_relations,
+    members_by_id,
+    prefetch,
+    relation,
+    relations,
+)
 from shoal.graph.cache.dependencies import compared, good_until
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.member_lookup import declared_handles
@@ -209,7 +219,7 @@ async def likers(reads: Reads, viewer: int | None, post_id: int, newest: int = 5
 
 
 async def emoji_reactors(reads: Reads, viewer: int | None, post_id: int, newest: int = 10) -> list[EmojiReactors]:
-    """Return the emoji of a post, each with the newest members who added it, in a fixed number of reads.
+    """Return the emoji and declared reactions of a post, each with the newest members who added it, in a fixed number of reads.
 
     Raises `NotFound` if the viewer may not see the post.
     """
@@ -235,13 +245,15 @@ async def emoji_reactors(reads: Reads, viewer: int | None, post_id: int, newest:
 async def emoji_page(
     reads: Reads, viewer: int | None, post_id: int, emoji: str, cursor: Cursor
 ) -> tuple[EmojiCount, MemberPage]:
-    """Return an emoji of a post and a page of the members who added it, newest first.
+    """Return an emoji or declared reaction of a post and a page of the members who added it, newest first.
 
-    Raises `NotFound` if the viewer may not see the post, and `InvalidInput` for a limit below 1.
+    Raises `NotFound` if the viewer may not see the post and for an unknown reaction, and `InvalidInput` for a limit below 1.
     """
     for position, counted in await _emoji_counts(reads, viewer, post_id):
-        if position.emoji == emoji:
+        if counted.emoji == emoji:
             return counted, await page(reads, viewer, position.id, EMOJI_PUT_BY, cursor)
+    if is_name(emoji):
+        (await declared_reactions(reads.graph)).get(emoji)
     return EmojiCount(emoji, 0, me=False), MemberPage([], [], None)
 
 

@@ -90,11 +90,15 @@ class NotificationQuery:
     without: frozenset[Kind] = frozenset()
     actor_id: int = 0
     about: int = 0
+    name: str = ""
+    """The name of a declared reaction; empty for any."""
     held: bool = False
     """Whether to include notifications that the viewer's policy holds."""
 
     def admits(self, notice: Notice) -> bool:
         if notice.kind in self.without or (self.kinds is not None and notice.kind not in self.kinds):
+            return False
+        if self.name and notice.emoji != self.name:
             return False
         return self.actor_id in (0, notice.actor_id) and self.about in (0, notice.about)
 
@@ -137,7 +141,7 @@ async def grouped(
 
 async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification]:
     """Return the notifications in a group, newest first. Raises `NotFound` if there are none."""
-    query = NotificationQuery(frozenset({group.kind}), about=group.about)
+    query = NotificationQuery(frozenset({group.kind}), about=group.about, name=group.name)
     found = await page(reads, viewer, Cursor(group.last, max(group.first, 0), MOST_OF_A_GROUP), query)
     if not found.items:
         raise NotFound("Record not found")

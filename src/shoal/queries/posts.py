@@ -6,7 +6,7 @@ and scheduled posts by the time they were scheduled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter, itemgetter
@@ -15,12 +15,13 @@ from typing import NamedTuple
 from msgspec import structs
 
 from shoal.core.model import Media, Node, Post, Revision, ScheduledPost, Visibility
-from shoal.graph.access import access_post, objects_of
+from shoal.graph.access import access_post, declared_reactions, objects_of
 from shoal.graph.contract import Assoc, Cursor, Reader
-from shoal.graph.schema import PINS, POSTED, REVISED, SCHEDULES, AssocType
+from shoal.graph.payloads.posts import chosen_of
+from shoal.graph.schema import PINS, POSTED, REACTS, REVISED, SCHEDULES, AssocType
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, Row, ViewerState, hydrate, viewer_state
-from shoal.queries.pagination import RowReader, check_limit, objects_page, read_items, unsifted
+from shoal.queries.pagination import RowReader, check_limit, objects_page, read_items
 from shoal.queries.pipeline import Page, read_page
 from shoal.queries.positions import stored
 
@@ -115,19 +116,36 @@ class SavedPage(NamedTuple):
     next: int | None
 
 
-async def saved_page(reads: Reads, member: int, atype: AssocType, cursor: Cursor) -> SavedPage:
+async def saved_page(
+    reads: Reads, member: int, atype: AssocType, cursor: Cursor, sift: Callable[[Assoc], bool] = lambda _: True
+) -> SavedPage:
     """Return a page of the member's liked (`LIKES`) or bookmarked (`BOOKMARKS`) posts that they may still see.
 
     Raises `InvalidInput` for a limit below 1.
     """
 
+    async def sifted(found: Sequence[Assoc]) -> list[Assoc]:
+        return list(filter(sift, found))
+
     async def show(found: Sequence[Assoc]) -> list[tuple[int, Entry]]:
         times = {assoc.id2: assoc.time for assoc in found}
         return [(times[entry.id], entry) for entry in await hydrate(reads.graph, member, list(times), unasked=False)]
 
-    rows = RowReader(cursor, partial(reads.graph.assoc_range, member, atype), unsifted, attrgetter("time"))
+    rows = RowReader(cursor, partial(reads.graph.assoc_range, member, atype), sifted, attrgetter("time"))
     items, after = await read_items(cursor, rows, show, itemgetter(0))
     return SavedPage([entry for _, entry in items], [time for time, _ in items], after)
+
+
+async def reacted_page(reads: Reads, member: int, name: str, cursor: Cursor) -> SavedPage:
+    """Return a page of the posts to which the member reacted with a declared reaction, and that they may still see.
+
+    The posts are in the order of the member's last change of their reactions. Raises `NotFound` for an unknown reaction, and
+    `InvalidInput` for a limit below 1.
+    """
+    (await declared_reactions(reads.graph)).get(name)
+    return await saved_page(
+        reads, member, REACTS, cursor, lambda assoc: any(each.emoji == name for each in chosen_of(assoc))
+    )
 
 
 class Waiting(NamedTuple):

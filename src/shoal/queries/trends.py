@@ -5,10 +5,10 @@ reacted to it within three days, and if its author wants to be found; its score 
 trend, the most liked of the newest posts follow them. Only public posts are considered. The ranking does not depend on the viewer;
 each viewer is shown the posts they may see.
 
-Each member counts once for a post, by their newest like, share, emoji reaction or comment. A reaction weighs 2^-(age /
-half-life): 1 now, 1/2 after six hours, 1/16 after a day. For example, a post that Ann liked and shared just now and Ben liked six
-hours ago weighs 1.5. This is exponential decay as in Cormode et al., "Forward decay" (ICDE 2009), measured from the time of the
-query.
+Each member counts once for a post, by their newest like, share, emoji, comment or declared reaction with a weight. A reaction
+weighs 2^-(age / half-life): 1 now, 1/2 after six hours, 1/16 after a day. For example, a post that Ann liked and shared just now
+and Ben liked six hours ago weighs 1.5. This is exponential decay as in Cormode et al., "Forward decay" (ICDE 2009), measured from
+the time of the query.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from msgspec.structs import asdict
 from shoal.core.ids import EPOCH_MS, floor_at
 from shoal.core.model import Member, Post
 from shoal.core.visibility import STRANGER, is_sensitive, may_list, may_list_publicly
-from shoal.graph.access import members_by_id, objects_of, relations
+from shoal.graph.access import declared_reactions, members_by_id, objects_of, relations
 from shoal.graph.cache.dependencies import compared
 from shoal.graph.contract import Assoc, Cursor, Reader
-from shoal.graph.payloads.posts import oldest_active, thread_position
+from shoal.graph.payloads.posts import chosen_of, oldest_active, thread_position
 from shoal.graph.schema import (
     ACTIVE,
     COMMENTED_BY,
@@ -90,22 +90,29 @@ _NOTHING = Reactions(*(np.empty(0, np.int64) for _ in range(3)))
 
 
 async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reactions:
-    """Return the reactions to these posts within the last three days. Six reads.
+    """Return the reactions to these posts within the last three days. Seven reads.
 
-    Authors' reactions to their own posts, and reactions of suspended or silenced members, do not count. Comments count only if
-    everyone may find them.
+    Authors' reactions to their own posts, reactions of suspended or silenced members, and declared reactions without a weight do
+    not count. Comments count only if everyone may find them.
     """
     if not posts:
         return _NOTHING
     ids = [post.id for post in posts]
     part = Cursor(after=oldest_active(now), limit=NEWEST)
-    *lists, comments, threads = await asyncio.gather(
+    liked, shared, reacted, comments, threads, declared = await asyncio.gather(
         graph.assoc_ranges(ids, LIKED_BY, part),
         graph.assoc_ranges(ids, SHARED_BY, part),
         graph.assoc_ranges(ids, REACTED_BY, part),
         graph.assoc_ranges(ids, COMMENTED_BY, part),
         graph.assoc_ranges([post.root_id or post.id for post in posts], THREAD, part),
+        declared_reactions(graph),
     )
+    if declared.reactions:
+        reacted = {
+            id_: [entry for entry in page if declared.favor(position.emoji for position in chosen_of(entry))]
+            for id_, page in reacted.items()
+        }
+    lists = (liked, shared, reacted)
     acts = ((id_, entry.id2, entry.time) for pages in lists for id_, page in pages.items() for entry in page)
     rows = chain.from_iterable(chain(acts, _comments(comments, threads.values())))
     found = _newest(Reactions(*np.fromiter(rows, np.int64).reshape(-1, 3).T))

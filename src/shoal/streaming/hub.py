@@ -18,238 +18,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import aclosing, asynccontextmanager
+from weakref import WeakValueDictionary
 
-from shoal.core.errors import Unavailable
+from shoal.core.errors import TooManyStreams, Unavailable
 from shoal.graph.contract import Reader
+from shoal.streaming.connections import Connection, Matching, SharedFeed
 from shoal.streaming.contract import Channel, Gap, Position
-from shoal.streaming.subscriptions import HOME, PRESENCE, Interest
+from shoal.streaming.history import PlacedUpdate, UpdateHistory
+from shoal.streaming.subscriptions import HOME, FeedInterest, Interest, after_change
 from shoal.streaming.updates import (
     AnyUpdate,
     FollowChanged,
     ListChanged,
     MemberSuspended,
+    NamedFeedChanged,
     OfEntry,
     SessionsEnded,
     SubscriptionChange,
     TagCloudMerged,
-    ViewerUpdate,
     decode,
 )
 from shoal.tasks import cancel
 from shoal.throttled_log import ThrottledLog
 
-
-class PlacedUpdate(NamedTuple):
-    position: Position
-    update: ViewerUpdate
-
-
-class UpdateHistory:
-    """The newest `length` updates since the position `start`, numbered consecutively."""
-
-    def __init__(self, start: Position, length: int) -> None:
-        self._length = length
-        self._updates: deque[tuple[Position, AnyUpdate | None]] = deque()
-        self._after: OrderedDict[Position, int] = OrderedDict({start: 0})
-        # Lists of update numbers. The list under the id of a source has the updates for its followers; the list under a 1-tuple
-        # of a member's id has the updates that name this member.
-        self._numbers: dict[int | tuple[int], list[int]] = {}
-        self.next = 0
-
-    @property
-    def first(self) -> int:
-        return self.next - len(self._updates)
-
-    def add(self, position: Position, update: AnyUpdate | None) -> None:
-        """Append an update. `update` is None if it could not be decoded."""
-        for name in _names(update):
-            self._numbers.setdefault(name, []).append(self.next)
-        self._updates.append((position, update))
-        self.next += 1
-        self._after[position] = self.next
-        if len(self._updates) > self._length:
-            self._forget()
-
-    def _forget(self) -> None:
-        self._after.popitem(last=False)
-        _, update = self._updates.popleft()
-        for name in _names(update):
-            numbers = self._numbers[name]
-            # Most lists have one or two numbers: a deque would take seven times as much memory.
-            del numbers[0]
-            if not numbers:
-                del self._numbers[name]
-
-    def after(self, position: Position) -> int | None:
-        """Return the number of the first update after a position; None if some updates since then are no longer stored."""
-        return self._after.get(position)
-
-    def of(
-        self, sources: Iterable[int], since: int, viewer: int = 0, interest: Interest = PRESENCE
-    ) -> Iterator[PlacedUpdate]:
-        """Yield the updates from number `since` on, each once, that concern followers of these sources or the viewer.
-
-        An update concerns the viewer if it names the viewer and matches `interest`.
-        """
-        named = self._updates_at(self._numbers_of([(viewer,)], since))
-        found = self._numbers_of(sources, since)
-        found |= {number for number, placed in named if interest.matches(placed.update)}
-        for _, placed in self._updates_at(found):
-            yield placed
-
-    def _numbers_of(self, names: Iterable[int | tuple[int]], since: int) -> set[int]:
-        return {number for name in names for number in self._numbers.get(name, ()) if number >= since}
-
-    def _updates_at(self, numbers: Iterable[int]) -> Iterator[tuple[int, PlacedUpdate]]:
-        for number in sorted(numbers):
-            position, update = self._updates[number - self.first]
-            if update is not None and not isinstance(update, SubscriptionChange | TagCloudMerged):
-                yield number, PlacedUpdate(position, update)
-
-
-def _names(update: AnyUpdate | None) -> list[int | tuple[int]]:
-    return [] if update is None else [*update.sources(), *((member,) for member in update.named())]
-
-
-class Missed(NamedTuple):
-    """Updates may have been missed up to this position."""
-
-    position: Position
-
-
-@dataclass(eq=False)
-class Connection:
-    """A connected viewer.
-
-    At most `capacity` updates wait for the viewer; if there are more, one `Missed` replaces them.
-    """
-
-    viewer: int
-    interest: Interest
-    capacity: int
-    since: int
-    """The number of the first update to offer."""
-    start: Position = Position("")  # noqa: RUF009  # an immutable string
-    """The position before this update, from which a client can resume that has received no update."""
-    session: int = 0
-    """The id of the token of the connection; 0 for none."""
-    sources: set[int] = field(default_factory=set)
-    loaded: bool = False
-    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    ended: bool = False
-    dismissed: bool = False
-    """Whether it ended because the viewer lost access."""
-    _waiting: deque[PlacedUpdate] = field(default_factory=deque)
-    _missed: Missed | None = None
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def offer(self, placed: PlacedUpdate) -> None:
-        if len(self._waiting) >= self.capacity:
-            self.miss(placed.position)
-        elif not self.dismissed:
-            self._waiting.append(placed)
-            self._wake.set()
-
-    def miss(self, position: Position) -> None:
-        """Replace the waiting updates by `Missed`, so that the viewer reloads the timeline. Later updates are delivered."""
-        self._waiting.clear()
-        self._missed = Missed(position)
-        self._wake.set()
-
-    async def take(self) -> list[PlacedUpdate | Missed]:
-        """Wait for and return the waiting updates; empty when the connection has ended."""
-        await self._wake.wait()
-        if not self.ended:
-            self._wake.clear()
-        found: list[PlacedUpdate | Missed] = (
-            [*self._waiting] if self._missed is None else [self._missed, *self._waiting]
-        )
-        self._waiting.clear()
-        self._missed = None
-        return found
-
-    async def lasts(self, seconds: float) -> bool:
-        """Wait for up to `seconds`, and return whether the connection has not ended. Discards updates."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.take()
-        return not self.ended
-
-    def end(self) -> None:
-        self.ended = True
-        self._wake.set()
-
-    def dismiss(self) -> None:
-        """End the connection at once, without the waiting updates, because the viewer lost access."""
-        self.dismissed = True
-        self._waiting.clear()
-        self._missed = None
-        self.end()
-
-
-_NONE: frozenset[Connection] = frozenset()
-
-
-class Matching:
-    def __init__(self) -> None:
-        self._by_viewer: dict[int, set[Connection]] = {}
-        self._by_source: dict[int, set[Connection]] = {}
-
-    def all_connections(self) -> list[Connection]:
-        return [connection for found in self._by_viewer.values() for connection in found]
-
-    def of(self, viewer: int) -> Collection[Connection]:
-        return self._by_viewer.get(viewer, _NONE)
-
-    def concerned(self, update: ViewerUpdate) -> Collection[Connection]:
-        """Return the connections that follow a source of the update, or whose viewer the update names and concerns, each once."""
-        found = [self._by_source.get(source, _NONE) for source in update.sources()]
-        # Connections that are still loading their sources are left out: they receive these updates in order afterwards.
-        found += [
-            {
-                subscription
-                for subscription in self.of(member)
-                if subscription.loaded and subscription.interest.matches(update)
-            }
-            for member in update.named()
-        ]
-        every = [connections for connections in found if connections]
-        return every[0] if len(every) == 1 else _NONE.union(*every)
-
-    def join(self, connection: Connection) -> None:
-        self._by_viewer.setdefault(connection.viewer, set()).add(connection)
-
-    def leave(self, connection: Connection) -> None:
-        self.unfollow(connection, list(connection.sources))
-        _discard(self._by_viewer, connection.viewer, connection)
-
-    def follow(self, connection: Connection, sources: Iterable[int]) -> None:
-        for source in sources:
-            connection.sources.add(source)
-            self._by_source.setdefault(source, set()).add(connection)
-
-    def unfollow(self, connection: Connection, sources: Iterable[int]) -> None:
-        for source in sources:
-            connection.sources.discard(source)
-            _discard(self._by_source, source, connection)
-
-
-def _discard(among: dict[int, set[Connection]], key: int, connection: Connection) -> None:
-    found = among.get(key)
-    if found is not None:
-        found.discard(connection)
-        if not found:
-            del among[key]
-
-
 _log = logging.getLogger(__name__)
 
 _BACKOFF_SECONDS = 0.5
+_FULL_SECONDS = 60.0
 _AT_ONCE = 16
 
 
@@ -257,8 +55,9 @@ class Hub:
     """Distributes the updates of the log to the viewers connected to this process.
 
     The hub follows the log from the first connection or call of `follow` on. It keeps `retained` updates for viewers who
-    reconnect; at most `capacity` updates wait for one viewer. `on_merge` is called with each new version of the tag cloud, and
-    with 0 when some may have been missed.
+    reconnect; at most `capacity` updates wait for one viewer. Newer entries of a ranked feed are reported to a viewer every
+    `spacing` seconds at most. `most_feeds` connections may have named feeds, and `most_feeds_of_viewer` of each viewer. `on_merge`
+    is called with each new version of the tag cloud, and with 0 when some may have been missed.
     """
 
     def __init__(
@@ -268,17 +67,26 @@ class Hub:
         *,
         capacity: int = 200,
         retained: int = 5_000,
+        spacing: float = 10.0,
+        most_feeds: int = 10_000,
+        most_feeds_of_viewer: int = 50,
         on_merge: Callable[[int], None] = lambda _version: None,
     ) -> None:
         self._channel = channel
         self._graph = graph
         self._capacity = capacity
         self._retained = retained
+        self.spacing = spacing
+        self.most_feeds = most_feeds
+        self.most_feeds_of_viewer = most_feeds_of_viewer
+        self._feeds: Counter[int] = Counter()
+        self._shared_feeds: WeakValueDictionary[int, SharedFeed] = WeakValueDictionary()
         self._on_merge = on_merge
         self._matching = Matching()
         # None before the start, and after a gap until the hub has caught up.
         self._replay: UpdateHistory | None = None
         self._at = Position("")
+        self._received = 0
         self._moved = asyncio.Event()
         # Connections whose sources must be read again: the ids of these sources, or None for all sources.
         self._outdated: dict[Connection, set[int] | None] = {}
@@ -299,13 +107,47 @@ class Hub:
         """Connect a viewer who gets updates of the kind `to`, from now on or after the position of an earlier update.
 
         If updates since that position are no longer stored, the viewer first gets `Missed`. The connection ends when the token
-        `session` is revoked. Raises `Unavailable` if the channel cannot be reached, or the hub is closing.
+        `session` is revoked.
+
+        Raises `Unavailable` if the channel cannot be reached, or the hub is closing, `NotFound` if the viewer may not read a named
+        feed, and `TooManyStreams` if too many connections of the viewer or of the process have named feeds.
         """
+        feeds = int(isinstance(to, FeedInterest))
+        if feeds:
+            self._check_feeds(viewer)
+        self._feeds[viewer] += feeds
+        try:
+            async with self._connected(viewer, after, to, session) as connection:
+                yield connection
+        finally:
+            self._feeds[viewer] -= feeds
+            if not self._feeds[viewer]:
+                del self._feeds[viewer]
+
+    def _check_feeds(self, viewer: int) -> None:
+        if self._feeds[viewer] >= self.most_feeds_of_viewer:
+            raise TooManyStreams(
+                f"feed: at most {self.most_feeds_of_viewer} streams of named feeds per account (got {self._feeds[viewer] + 1})",
+                retry_after=_FULL_SECONDS,
+            )
+        if self._feeds.total() >= self.most_feeds:
+            raise TooManyStreams(
+                f"The server has {self.most_feeds} streams of named feeds, which is the maximum; try again later",
+                retry_after=_FULL_SECONDS,
+            )
+
+    @asynccontextmanager
+    async def _connected(
+        self, viewer: int, after: Position | None, to: Interest, session: int
+    ) -> AsyncIterator[Connection]:
         replay = await self._caught_up()
         since = replay.next if after is None else replay.after(after)
         start = self._at if after is None or since is None else after
         number = replay.next if since is None else since
-        connection = Connection(viewer, to, self._capacity, number, start, session)
+        connection = Connection(viewer, to, self._capacity, number, start, session, self.spacing, delivered=start)
+        if isinstance(to, FeedInterest):
+            shared = SharedFeed(to.feed_id, lambda: self._received)
+            connection.shared_feed = self._shared_feeds.setdefault(to.feed_id, shared)
         if since is None:
             connection.miss(self._at)
         self._matching.join(connection)
@@ -386,8 +228,11 @@ class Hub:
     def _go_live(self, replay: UpdateHistory, position: Position) -> None:
         """Deliver updates from `position` on. Connected viewers may have missed earlier updates and must reload."""
         self._replay, self._at = replay, position
+        self._received += 1
         for connection in self._matching.all_connections():
             connection.since = replay.next
+            connection.former.clear()
+            connection.feed_changed = _UNKNOWN_TIME
             connection.miss(position)
             self._outdate(connection, None)
         self._on_merge(0)
@@ -395,8 +240,9 @@ class Hub:
 
     def _deliver(self, position: Position, update: AnyUpdate | None) -> None:
         self._at = position
+        self._received += 1
         if isinstance(update, SubscriptionChange):
-            self._apply_change(update)
+            self._apply_change(position, update)
         elif isinstance(update, TagCloudMerged):
             self._on_merge(update.version)
         elif update is not None:
@@ -405,16 +251,25 @@ class Hub:
                 connection.offer(placed)
         self._moved.set()
 
-    def _apply_change(self, update: SubscriptionChange) -> None:
-        member = _member_of(update)
-        # A server key acts for any member.
-        concerned = self._matching.of(member) if member else self._matching.all_connections()
+    def _apply_change(self, position: Position, update: SubscriptionChange) -> None:
+        if isinstance(update, NamedFeedChanged):
+            concerned = self._matching.following(update.feed_id)
+            for connection in concerned:
+                connection.feed_changed = _earlier(connection.feed_changed, update.time)
+                connection.offer(PlacedUpdate(position, update))
+        else:
+            member = _member_of(update)
+            # A server key acts for any member.
+            concerned = self._matching.of(member) if member else self._matching.all_connections()
         for connection in list(concerned):
             if isinstance(update, MemberSuspended) or (
                 isinstance(update, SessionsEnded) and connection.session in update.token_ids
             ):
                 connection.dismiss()
-            elif (sources := connection.interest.outdated_by(update)) is not None:
+                continue
+            reading = not connection.loaded or connection.loading.locked()
+            sources = connection.interest.outdated_by(update, None if reading else connection.sources)
+            if sources is not None:
                 self._outdate(connection, set(sources) or None)
 
     def _outdate(self, connection: Connection, sources: set[int] | None) -> None:
@@ -444,40 +299,85 @@ class Hub:
 
         Only one read runs per connection, so that an older result never replaces a newer one.
         """
-        interest, viewer = connection.interest, connection.viewer
+        interest = connection.interest
         async with connection.loading:
+            replay, known = self._replay, connection.sources
+            number = 0 if replay is None else replay.next
+            changed = 0
             if sources is None:
-                followed = await interest.sources(self._graph, viewer)
-            else:
-                followed = await interest.which_of(self._graph, viewer, sources)
-            if not connection.ended:
-                self._install(connection, followed, connection.sources if sources is None else sources)
+                changed, connection.feed_changed = connection.feed_changed, 0
+            try:
+                followed = await self._followed(connection, sources)
+            except BaseException:
+                connection.feed_changed = _earlier(changed, connection.feed_changed)
+                raise
+            if connection.ended:
+                return
+            first = not connection.loaded
+            new = self._install(connection, followed, known if sources is None else sources, changed)
+            # A feed that the connection did not follow yet may have changed while it was read.
+            if replay is not None and replay is self._replay and isinstance(interest, FeedInterest):
+                for update in replay.changes_of_feeds(new, number):
+                    connection.feed_changed = _earlier(connection.feed_changed, update.time)
+                    self._outdate(connection, None)
+                    # A new connection has caught up with all updates.
+                    if not first:
+                        connection.offer(PlacedUpdate(self._at, update))
 
-    def _install(self, connection: Connection, followed: Mapping[int, int], asked: Collection[int]) -> None:
+    async def _followed(self, connection: Connection, sources: Collection[int] | None) -> Mapping[int, int]:
+        interest, viewer = connection.interest, connection.viewer
+        if isinstance(interest, FeedInterest) and connection.shared_feed is not None:
+            read = connection.shared_feed.read
+            return await interest.of_feed(self._graph, viewer, connection.sources, read, sources)
+        if sources is None:
+            return await interest.sources(self._graph, viewer)
+        return await interest.which_of(self._graph, viewer, sources)
+
+    def _install(
+        self, connection: Connection, followed: Mapping[int, int], asked: Collection[int], changed: int
+    ) -> Collection[int]:
+        """Follow the sources that were read, offer the updates that were missed for the new ones, and return these.
+
+        `asked` are the sources that were to be read, and `changed` is an id of the time of the first change of the feed since the
+        previous time; 0 for none.
+        """
         first, connection.loaded = not connection.loaded, True
-        new = {source: time for source, time in followed.items() if source not in connection.sources}
-        self._matching.unfollow(connection, connection.sources.intersection(asked) - followed.keys())
+        # A source that a change of the feed added is followed when the update on this change arrives, because it needs its time.
+        new = {
+            source: time or after_change(changed)
+            for source, time in followed.items()
+            if source not in connection.sources and (first or time or changed)
+        }
+        gone = connection.sources.intersection(asked) - followed.keys()
+        self._matching.unfollow(connection, gone)
         self._matching.follow(connection, new)
-        if self._replay is None:
+        replay = self._replay
+        if replay is None:
             # The log has a gap. Once it is read again, the viewer is notified and all sources are reloaded.
-            return
+            return new
         if first:
-            self._catch_up(connection, self._replay)
-            return
-        for _, update in self._replay.of(new, connection.since):
+            self._catch_up(connection, replay)
+            return new
+        if isinstance(connection.interest, FeedInterest):
+            former = {source: number for source, number in connection.former.items() if number > replay.first}
+            connection.former = former | dict.fromkeys(gone, replay.next)
+        for number, (_, update) in replay.of(new, connection.since):
             # Offer an entry that was created after the viewer followed its source, even if its update arrived before
             # that of the follow.
-            if isinstance(update, OfEntry) and any(
-                update.entry_id > new[source] for source in update.sources() if source in new
+            if (
+                isinstance(update, OfEntry)
+                and any(update.entry_id > new[source] for source in update.sources() if source in new)
+                and not _was_offered(connection, new, number, update)
             ):
                 connection.offer(PlacedUpdate(self._at, update))
+        return new
 
     def _catch_up(self, connection: Connection, replay: UpdateHistory) -> None:
         """Deliver the updates since `connection.since`, or `Missed` if some of them are no longer stored."""
         if connection.since < replay.first:
             connection.miss(self._at)
             return
-        for placed in replay.of(connection.sources, connection.since, connection.viewer, connection.interest):
+        for _, placed in replay.of(connection.sources, connection.since, connection.viewer, connection.interest):
             connection.offer(placed)
 
     async def close(self) -> None:
@@ -488,7 +388,23 @@ class Hub:
         await cancel(*self._tasks)
 
 
-def _member_of(update: SubscriptionChange) -> int:
+_UNKNOWN_TIME = 1
+
+
+def _earlier(time: int, other: int) -> int:
+    """Return the earlier of two times; 0 is none."""
+    return min(time or other, other or time)
+
+
+def _was_offered(connection: Connection, new: Collection[int], number: int, update: OfEntry) -> bool:
+    """Return whether a connection to a named feed had a source of this update when it arrived."""
+    return isinstance(connection.interest, FeedInterest) and any(
+        number < connection.former.get(source, 0) or (source in connection.sources and source not in new)
+        for source in update.sources()
+    )
+
+
+def _member_of(update: FollowChanged | ListChanged | SessionsEnded | MemberSuspended) -> int:
     if isinstance(update, FollowChanged):
         return update.follower_id
     return update.owner_id if isinstance(update, ListChanged) else update.member_id

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 class Update(msgspec.Struct, frozen=True, array_like=True):
     def sources(self) -> tuple[int, ...]:
-        """Return the members and tags whose followers the update concerns; `EVERYBODY` stands for the public timeline."""
+        """Return the members, tags, lists and feeds whose followers the update concerns; `EVERYBODY` is the public timeline."""
         return ()
 
     def named(self) -> tuple[int, ...]:
@@ -30,7 +30,8 @@ class _OfPost(Update, frozen=True, array_like=True):
     post_id: int
     author_id: int
     visibility: Visibility
-    tag_ids: tuple[int, ...] = ()
+    list_ids: tuple[int, ...] = ()
+    """The tags of the post, and the lists of its kind and of its map cells."""
     mention_ids: tuple[int, ...] = ()
 
     @property
@@ -40,7 +41,9 @@ class _OfPost(Update, frozen=True, array_like=True):
     def sources(self) -> tuple[int, ...]:
         if self.visibility is Visibility.DIRECT:
             return ()
-        return (self.author_id, *self.tag_ids, EVERYBODY) if self.visibility is Visibility.PUBLIC else (self.author_id,)
+        return (
+            (self.author_id, *self.list_ids, EVERYBODY) if self.visibility is Visibility.PUBLIC else (self.author_id,)
+        )
 
     def named(self) -> tuple[int, ...]:
         return (self.author_id, *self.mention_ids) if self.visibility is Visibility.DIRECT else ()
@@ -51,9 +54,11 @@ class PostCreated(_OfPost, frozen=True, array_like=True, tag=1):
 
 
 class PostEdited(_OfPost, frozen=True, array_like=True, tag=2):
-    """The post was edited; `tag_ids` are its current and removed tags, `left` only the removed ones."""
+    """The post was edited; `list_ids` has its current and removed tags and lists, `left` only the removed tags."""
 
     left: tuple[int, ...] = ()
+    content: bool = True
+    """Whether the post itself was edited. Otherwise, only its emoji reactions changed."""
 
 
 class PostDeleted(_OfPost, frozen=True, array_like=True, tag=3):
@@ -148,11 +153,25 @@ class TagCloudMerged(Update, frozen=True, array_like=True, tag=15):
     version: int
 
 
+class NamedFeedChanged(Update, frozen=True, array_like=True, tag=16):
+    """A named feed was changed or deleted at the time of the id `time`. Receivers read the feed from the graph.
+
+    `feed_id` may also be the `feed_name_id` of a new feed, the `user_name_id` of a new member, or the `feeds_of_id` or
+    `feed_access_id` of an owner of feeds.
+    """
+
+    feed_id: int
+    time: int
+
+    def sources(self) -> tuple[int, ...]:
+        return (self.feed_id,)
+
+
 OfEntry = PostCreated | PostEdited | PostDeleted | PostHidden | PostNarrowed | ShareCreated | ShareDeleted
 OfMember = NotificationMade | ConversationChanged | FiltersChanged
-ViewerUpdate = OfEntry | OfMember
+ViewerUpdate = OfEntry | OfMember | NamedFeedChanged
 """Updates for viewers."""
-SubscriptionChange = FollowChanged | ListChanged | SessionsEnded | MemberSuspended
+SubscriptionChange = FollowChanged | ListChanged | NamedFeedChanged | SessionsEnded | MemberSuspended
 """Updates that change the subscriptions of viewers."""
 AnyUpdate = ViewerUpdate | SubscriptionChange | TagCloudMerged
 

@@ -94,6 +94,8 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.SERVER_KEY_ROTATED: _("Server key rotated"),
         AuditVerb.SERVER_KEY_DELETED: _("Server key deleted"),
         AuditVerb.KIND_DECLARED: _("Kind of posts declared"),
+        AuditVerb.REACTION_DECLARED: _("Reaction declared"),
+        AuditVerb.REACTION_RETIRED: _("Reaction retired"),
         AuditVerb.FEED_CREATED: _("Feed created"),
         AuditVerb.FEED_CHANGED: _("Feed changed"),
         AuditVerb.FEED_DELETED: _("Feed deleted"),

@@ -20,7 +20,7 @@ from shoal.mastodon_api.browser_session import PROVIDER
 from shoal.mastodon_api.login_attempts import LockedOut
 from shoal.web.form_errors import error_text
 from shoal.web.ownership import remember_owner
-from shoal.web.pending_actions import perform
+from shoal.web.pending_actions import passed_on, perform
 from shoal.web.rendering import page
 from shoal.web.request_context import PageContext, local
 
@@ -73,22 +73,25 @@ async def begin(
     asks = HALFWAY in begun.token.scopes
     path = "" if asks else await perform(ctx, member, to)
     response = ctx.go("/login/code", to=local(to, "")) if asks else ctx.go(path or local(to))
-    await log_in(ctx, response, begun)
+    await log_in(ctx, response, begun, passed_on(ctx, member, to))
     ctx.browser.hold(response, PROVIDER, provider, None)
     if confirmed:
         await remember_owner(ctx, response, member, begun.text)
     return response
 
 
-async def log_in(ctx: PageContext, response: Response, begun: NewToken) -> None:
-    """Set the login cookie on the response, and log out the previous member of this browser."""
+async def log_in(ctx: PageContext, response: Response, begun: NewToken, action: str = "") -> None:
+    """Set the login cookie on the response, and log out the previous member of this browser.
+
+    `action` replaces the pending action, which a login that still asks for a second factor keeps.
+    """
     if ctx.browser.login:
         await sessions.leave(ctx.writes, ctx.browser.login)
     if ctx.viewer is not None and ctx.viewer.id != begun.token.member_id:
         ctx.browser.log_out(response)
     ctx.browser.log_in(response, begun.text)
     if HALFWAY not in begun.token.scopes:
-        ctx.browser.postpone(response, "")
+        ctx.browser.postpone(response, action)
 
 
 async def leave_to(ctx: PageContext, url: str, title: str) -> Response:

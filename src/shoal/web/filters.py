@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 from babel.dates import format_timedelta
+from markupsafe import Markup
 from msgspec import Meta
 from starlette.responses import Response
 
@@ -22,7 +23,7 @@ from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.request_context import Form, IdForm, IdPath, Line, PageContext
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
-from shoal.web.view_models import post_of
+from shoal.web.view_models import post_of, with_time
 
 _LASTING = (1_800, 3_600, 21_600, 86_400, 604_800, 2_592_000)
 
@@ -34,7 +35,7 @@ class FilterRow(NamedTuple):
     """The first five keywords of the filter, and the number of its posts."""
     where: str
     what: str
-    until: str
+    until: Markup | str
     """The expiry of the filter as text; empty if it does not expire."""
     over: bool
 
@@ -54,7 +55,7 @@ def _row(ctx: PageContext, filter_: Filter) -> FilterRow:
         ),
         _where(ctx, filter_),
         next(label for action, label, _hint in _actions(ctx) if action == filter_.action),
-        until % {"when": words.full(filter_.expires_at)} if filter_.expires_at else "",
+        with_time(ctx, until, filter_.expires_at) if filter_.expires_at else "",
         over,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from babel.dates import format_timedelta
+from markupsafe import Markup
 from msgspec import Meta
 from starlette.responses import Response
 
@@ -18,6 +19,7 @@ from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.request_context import Form, IdForm, PageContext
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
+from shoal.web.view_models import with_time
 
 _USES = (1, 2, 5, 10, 25, MOST_USES)
 _SECONDS = (3_600, 43_200, 86_400, 259_200, 604_800, 2_592_000)
@@ -28,7 +30,7 @@ class InvitationRow(NamedTuple):
     link: str
     """The URL to copy; empty if the invitation has expired, was revoked, or belongs to another member."""
     uses: str
-    until: str
+    until: Markup | str
     follow: bool
     over: bool
 
@@ -61,12 +63,12 @@ def _uses(ctx: PageContext, invitation: Invitation) -> str:
     return words.counted("%(n)s person has joined", "%(n)s people have joined", invitation.used)
 
 
-def _until(ctx: PageContext, invitation: Invitation) -> str:
+def _until(ctx: PageContext, invitation: Invitation) -> Markup | str:
     _ = ctx.words.text
     if not invitation.expires_at:
         return _("never expires")
     text = _("expired %(when)s") if invitation.is_over(ctx.now_ms) else _("until %(when)s")
-    return text % {"when": ctx.words.full(invitation.expires_at)}
+    return with_time(ctx, text, invitation.expires_at)
 
 
 def _uses_choices(ctx: PageContext) -> list[tuple[str, str]]:

@@ -142,7 +142,7 @@ def _badge(number: int) -> str:
 def nav_links(ctx: PageContext, unread: Unread, *, returns: bool = True) -> tuple[NavLink, ...]:
     """Return the navigation links, with badges of unread notifications and messages."""
     _, viewer, at = ctx.words.text, ctx.viewer, ctx.request.scope["path"]
-    explore = NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search")))
+    explore = NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search", "/feeds")))
     if viewer is None:
         # A token in the URL must not be copied into the links of the page.
         returns = returns and at != "/" and is_local(ctx.path) and "access_token" not in ctx.path

@@ -16,6 +16,7 @@ from shoal.core.model import MemberList, RepliesPolicy
 from shoal.core.text import isolated
 from shoal.graph.access import own_object
 from shoal.graph.contract import Cursor
+from shoal.graph.feed_lookup import feeds_of, followed_feeds
 from shoal.graph.schema import FOLLOWS, LISTS
 from shoal.http.params import Id
 from shoal.queries import lists as feed
@@ -81,8 +82,12 @@ async def several(
     return await page(
         ctx,
         "lists",
-        title=ctx.words.text("Lists and tags"),
+        title=ctx.words.text("Lists, feeds and tags"),
         lists=[_list_view(ctx, list_, counts.get(list_.id, 0)) for list_ in owned],
+        feeds=[
+            (shown.title, ctx.url(f"/feeds/{shown.name or shown.id}"))
+            for shown in (*await feeds_of(ctx.graph, member.id), *await followed_feeds(ctx.graph, member.id))
+        ],
         tags=[(name, tag_path(ctx, name)) for name in names],
         typed=asked or ListForm(),
         wrong=error_text(ctx.words, wrong),

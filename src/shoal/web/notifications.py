@@ -14,6 +14,7 @@ from shoal.commands import notifications, push_subscriptions
 from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID, milliseconds_of
 from shoal.core.model import NoticePolicy, Role, Treatment, Visibility
+from shoal.core.text import isolated
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.payloads.conversations import root_of
 from shoal.graph.payloads.members import NOTIFICATIONS, marks
@@ -32,7 +33,7 @@ from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
 from shoal.web.view_models import AnsweredPost, Face, PostView, answered, face_of, post_of
 
 _FACES = 8
-_KEY = re.compile(r"(like|share|follow)-(\d{1,19})-(\d{1,9})")
+_KEY = re.compile(r"(like|share|reaction|follow)-(\d{1,19})-(\d{1,9})(?:-([a-z][a-z0-9_]{0,31}))?")
 _ICONS = {
     Kind.MENTION: "at-sign",
     Kind.POST: "bell-ring",
@@ -75,7 +76,7 @@ _ONE = {
 class NotificationView(msgspec.Struct, frozen=True):
     key: str
     """Its identifier in forms: the time of a single notification, or `kind-about-stretch` of a group: its kind, the id
-    of its object, and its period.
+    of its object, and its period. A group of a declared reaction also has its name.
     """
     kind: str
     icon: str
@@ -98,9 +99,14 @@ def _parsed(key: str) -> Group | int | None:
     match = _KEY.fullmatch(key)
     if match is None:
         return None
-    kind, about, stretch = Kind(match[1]), int(match[2]), int(match[3])
+    kind, about, stretch, name = Kind(match[1]), int(match[2]), int(match[3]), match[4] or ""
     fits = about <= MAX_ID and STRETCHES[0] <= stretch < STRETCHES[1]
-    return Group(kind, about, stretch) if fits else None
+    return Group(kind, about, stretch, name) if fits else None
+
+
+def _key(group: Group) -> str:
+    key = f"{group.kind}-{group.about}-{group.stretch}"
+    return f"{key}-{group.name}" if group.name else key
 
 
 def _notice(ctx: PageContext, group: Grouped, read: int, parents: Mapping[int, AnsweredPost]) -> NotificationView:
@@ -110,7 +116,7 @@ def _notice(ctx: PageContext, group: Grouped, read: int, parents: Mapping[int, A
     actor = face_of(ctx, newest.actor.member)
     detail, path = _about(ctx, newest)
     return NotificationView(
-        key=f"{of_group.kind}-{of_group.about}-{of_group.stretch}" if of_group else str(newest.time),
+        key=_key(of_group) if of_group else str(newest.time),
         kind=kind.value,
         icon="mail" if post and post.visibility == Visibility.DIRECT and kind is Kind.MENTION else _ICONS[kind],
         words=_words(ctx, newest, people),
@@ -133,7 +139,9 @@ def _words(ctx: PageContext, newest: Notification, people: Sequence[Profile]) ->
     if kind in _ONE_OR_MORE:
         return words.plural(*_ONE_OR_MORE[kind], len(people)) % names
     if kind is Kind.REACTION:
-        return words.text("%(names)s reacted with %(emoji)s to your post") % {**names, "emoji": newest.notice.emoji}
+        named = ctx.reactions.find(newest.notice.emoji)
+        emoji = isolated(named.title) if named else newest.notice.emoji
+        return words.text("%(names)s reacted with %(emoji)s to your post") % {**names, "emoji": emoji}
     if kind is Kind.POLL:
         own = newest.entry is not None and newest.entry.post.author_id == ctx.viewer_id
         return words.text("Your poll has ended") if own else words.text("A poll you voted in has ended")
@@ -199,7 +207,7 @@ class NoticesQuery(BeforeQuery, frozen=True, kw_only=True):
 
 
 class DismissForm(Form, frozen=True, kw_only=True):
-    key: Annotated[str, Meta(max_length=60)]
+    key: Annotated[str, Meta(max_length=100)]
 
 
 class SenderForm(IdForm, frozen=True, kw_only=True):

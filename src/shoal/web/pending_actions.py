@@ -1,11 +1,13 @@
 """Actions of anonymous visitors that are performed once they have logged in or signed up.
 
-They are to like, share, save, follow, comment, or open a draft of what another app shared (`web.sharing`).
+They are to like, share, save, follow, comment, open a draft of what another app shared (`web.sharing`), or open the editor
+of a feed with the typed declaration (`web.feeds`).
 
 The browser stores the action in a cookie for half an hour. The form of the action needs the form token of this browser,
 so another site cannot cause an action. Only a login that begins on the page of the action performs it: the login page
-announces the action, and any other login discards it. A refused action is dropped, such as a like of a post that was
-deleted. A refused comment opens in the compose form. A comment that is held for moderators leads to the list of pending posts.
+announces the action, and any other login discards it. A typed feed stays in the cookie until the editor has shown it.
+A refused action is dropped, such as a like of a post that was deleted. A refused comment opens in the compose form. A comment
+that is held for moderators leads to the list of pending posts.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from shoal.core.model import Member, Visibility
 from shoal.core.text import addressed, isolated
 from shoal.graph.schema import BOOKMARK
 from shoal.web.compose import addressees, answering, check_says_something
-from shoal.web.request_context import PageContext, address
+from shoal.web.request_context import PageContext, address, is_local
 from shoal.web.view_models import entry_with_id
 
 _LOG = logging.getLogger(__name__)
@@ -41,6 +43,11 @@ _AFTER_LOGIN = {
     "save": "Log in to save this post.",
     "follow": "Log in to follow this person.",
     "draft": "Log in to post what you shared.",
+    "feed": "Log in to continue with your feed.",
+    "long_feed": (
+        "Log in to continue with your feed. "
+        "Without JavaScript, its declaration is too long to be kept; go back and copy it first."
+    ),
 }
 _AFTER_SIGN_UP = {
     "like": "Sign up to like this post.",
@@ -50,14 +57,25 @@ _AFTER_SIGN_UP = {
     "follow_tag": "Sign up to follow this tag.",
     "comment": "Sign up to publish your comment.",
     "draft": "Sign up to post what you shared.",
+    "feed": "Sign up to continue with your feed.",
+    "long_feed": (
+        "Sign up to continue with your feed. "
+        "Without JavaScript, its declaration is too long to be kept; go back and copy it first."
+    ),
 }
 
 
 class PendingAction(msgspec.Struct, frozen=True, omit_defaults=True):
-    do: Literal["like", "share", "save", "follow", "follow_tag", "comment", "draft"]
+    do: Literal["like", "share", "save", "follow", "follow_tag", "comment", "draft", "feed", "long_feed"]
+    """What to do after the login. `long_feed` does nothing: it announces that the typed feed is too long to be kept."""
     id: int = 0
+    """The post or member; for a feed, the member whose login passed the action on, or 0 before the login."""
     text: Annotated[str, Meta(max_length=_MOST_BYTES)] = ""
-    """The comment, the tag to follow, or the text of a draft."""
+    """The comment, the tag to follow, the text of a draft, or the declaration of a feed."""
+    title: Annotated[str, Meta(max_length=_MOST_BYTES)] = ""
+    """The title of a feed."""
+    shared: bool = False
+    """Whether a feed is shared."""
     request: Annotated[str, Meta(max_length=100)] = ""
 
     to: Annotated[str, Meta(max_length=2_000)] = ""
@@ -67,13 +85,17 @@ class PendingAction(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def at(self, page: str) -> str:
         """Return the cookie value of this action, which a login that returns to `page` performs; empty if it would be too long."""
-        text = base64.urlsafe_b64encode(msgspec.json.encode(msgspec.structs.replace(self, to=page))).decode()
+        text = _encoded(msgspec.structs.replace(self, to=page))
         return text if len(text) <= _MOST_BYTES else ""
+
+
+def _encoded(action: PendingAction) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(action)).decode()
 
 
 def pending(ctx: PageContext, to: str) -> PendingAction | None:
     """Return the action that a login will perform if it returns to the page `to`; None if there is none."""
-    action = decoded(ctx.browser.pending) if to and ctx.browser.pending else None
+    action = decoded(ctx.browser.pending) if is_local(to) and ctx.browser.pending else None
     return action if action and action.to == to else None
 
 
@@ -111,6 +133,8 @@ async def perform(ctx: PageContext, member: Member, to: str) -> str:
         return ""
     if action.do == "draft":
         return address("", "/compose", text=action.text)
+    if action.do == "feed":
+        return ""
     try:
         await _perform(replace(ctx, viewer=member), member, action)
     except Held:
@@ -120,6 +144,21 @@ async def perform(ctx: PageContext, member: Member, to: str) -> str:
         if action.do == "comment":
             return address("", "/compose", reply_to=action.id, text=action.text)
     return ""
+
+
+def passed_on(ctx: PageContext, member: Member, to: str) -> str:
+    """Return the cookie value with the typed feed that the login of a member passes on to the editor `to`; empty for none."""
+    action = pending(ctx, to)
+    return _encoded(msgspec.structs.replace(action, id=member.id)) if action and action.do == "feed" else ""
+
+
+def typed_feed(ctx: PageContext, page: str) -> PendingAction | None:
+    """Return the feed that the member typed into the editor `page` before their login; None if there is none.
+
+    The editor takes no values from its address, so a link cannot fill it in.
+    """
+    action = pending(ctx, page)
+    return action if action and action.do == "feed" and action.id == ctx.viewer_id else None
 
 
 async def _perform(ctx: PageContext, member: Member, action: PendingAction) -> None:

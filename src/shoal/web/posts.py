@@ -55,6 +55,9 @@ _VERBS: dict[str, Verb] = {
 _TAKEN_BACK = frozenset({"unlike", "unshare", "unsave"})
 
 
+ReactionName = Annotated[str, Meta(max_length=100)]
+
+
 class PostPath(msgspec.Struct, frozen=True):
     handle: Handle
     id: Id
@@ -75,7 +78,12 @@ class PhotoPath(PathFromGrid, frozen=True, kw_only=True):
 
 
 class PostActForm(IdForm, frozen=True, kw_only=True):
-    do: Literal["like", "unlike", "share", "unshare", "save", "unsave", "pin", "unpin", "mute", "unmute"]
+    do: Literal["", "like", "unlike", "share", "unshare", "save", "unsave", "pin", "unpin", "mute", "unmute"] = ""
+    """The action; empty for a declared reaction."""
+    react: ReactionName = ""
+    """The name of a declared reaction to add."""
+    unreact: ReactionName = ""
+    """The name of a declared reaction to remove."""
     entry: Id = Id(0)
     """The id of the share if a list showed the post as a share; 0 if it showed the post itself."""
     depth: Annotated[int, Meta(ge=-1, le=100)] = -1
@@ -154,14 +162,19 @@ async def act(ctx: PageContext, asked: PostActForm) -> Response:
     """Perform or undo an action on a post. A script gets the updated buttons."""
     pending = PendingAction(asked.do, asked.id).at if asked.do in {"like", "share", "save"} else None
     member = ctx.checked(asked, pending)
-    await _VERBS[asked.do](ctx.writes, member.id, asked.id)
+    if asked.do:
+        await _VERBS[asked.do](ctx.writes, member.id, asked.id)
+    elif asked.react:
+        await reactions.react(ctx.writes, member.id, asked.id, asked.react)
+    else:
+        await reactions.unreact(ctx.writes, member.id, asked.id, asked.unreact)
     if not ctx.partial:
         return ctx.back(asked)
     return part(ctx, "actions", post=await _after(ctx, asked, member.id))
 
 
 async def _after(ctx: PageContext, asked: PostActForm, member_id: int) -> PostView:
-    if asked.do in _TAKEN_BACK:
+    if asked.do in _TAKEN_BACK or asked.unreact:
         entry = await hydrate_taken_back(ctx.reads.graph, member_id, asked.id)
         if entry is None:
             raise NotFound("There is no such post")
@@ -201,13 +214,13 @@ _LISTS = {"likes": LIKED_BY, "shares": SHARED_BY}
 
 
 class LikesPath(IdQuery, frozen=True, kw_only=True):
-    """A post, and the reactions to list: `likes`, `shares`, or an emoji."""
+    """A post, and the reactions to list: `likes`, `shares`, an emoji, or the name of a declared reaction."""
 
     by: Annotated[str, Meta(max_length=100)] = "likes"
 
 
 async def likes(ctx: PageContext, path: LikesPath) -> Response:
-    """List the members who liked a post, shared it, or reacted with an emoji, the latest reaction first."""
+    """List the members who liked a post, shared it, or reacted in another way, the latest reaction first."""
     entry = await entry_with_id(ctx, path.id)
     found = await _reacting_members(ctx, path, entry)
     persons = await people_of(ctx, found.profiles)
@@ -219,6 +232,11 @@ async def likes(ctx: PageContext, path: LikesPath) -> Response:
         ("likes", words.counted("%(n)s like", "%(n)s likes", entry.likes)),
         ("shares", words.counted("%(n)s share", "%(n)s shares", entry.shares)),
         *((counted.emoji, f"{counted.emoji} {words.number(counted.count)}") for counted in entry.emoji),
+        *(
+            (counted.emoji, f"{isolated(each.title)} {words.number(counted.count)}")
+            for counted in entry.named
+            if (each := ctx.reactions.find(counted.emoji)) is not None
+        ),
     ]
     return await page(
         ctx,
@@ -237,7 +255,10 @@ async def _reacting_members(ctx: PageContext, path: LikesPath, entry: Entry) -> 
     atype = _LISTS.get(path.by)
     if atype is not None:
         return await members.page(reads, ctx.viewer_id, entry.post.id, atype, cursor)
-    return (await members.emoji_page(reads, ctx.viewer_id, entry.post.id, path.by, cursor))[1]
+    try:
+        return (await members.emoji_page(reads, ctx.viewer_id, entry.post.id, path.by, cursor))[1]
+    except NotFound:
+        return MemberPage([], [], None)
 
 
 ROUTES = (

@@ -23,6 +23,7 @@ from shoal.core.model import Member
 from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.graph.contract import Cursor
+from shoal.graph.feed_lookup import feeds_of, readable_among
 from shoal.graph.schema import ENDORSES
 from shoal.http.params import Upload
 from shoal.http.routes import Route
@@ -35,6 +36,7 @@ from shoal.queries.members import Received, familiar
 from shoal.queries.pipeline import Page, filtered
 from shoal.settings import Settings
 from shoal.web import routing, syndication
+from shoal.web.feed_views import FeedView, feed_views
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
 from shoal.web.layout import bare_shell
 from shoal.web.pending_actions import PendingAction
@@ -214,11 +216,12 @@ async def _posts(ctx: PageContext, member: Member, path: ProfilePath) -> tuple[P
 
 async def _about(ctx: PageContext, member: Member) -> Response:
     reads, viewer, at = ctx.reads, ctx.viewer_id, ctx.app.at
-    (profile, shown), endorsed, tags, received = await asyncio.gather(
+    (profile, shown), endorsed, tags, received, feeds = await asyncio.gather(
         _profile(ctx, member),
         member_queries.page(reads, viewer, member.id, ENDORSES, Cursor(limit=_ENDORSED)),
         tag_queries.names(reads.graph, member.id),
         member_queries.received(reads, viewer, member.id),
+        _feeds(ctx, member),
     )
     about = About(
         fields=tuple((field.name, Markup(at.html(field.value, member.mentions))) for field in member.fields),  # noqa: S704 (escaped when it was made)
@@ -229,7 +232,13 @@ async def _about(ctx: PageContext, member: Member) -> Response:
     )
     title = ctx.words.text("About %(name)s") % {"name": shown.face.shown}
     views: dict[str, Any] = {"head": shown, "tab": "about", "about": about, "card": profile_card(ctx, profile)}
-    return await page(ctx, "profile_about", title=title, **views)
+    return await page(ctx, "profile_about", title=title, feeds=feeds, **views)
+
+
+async def _feeds(ctx: PageContext, member: Member) -> list[FeedView]:
+    """Return the member's feeds that the viewer may read."""
+    readable = await readable_among(ctx.graph, ctx.viewer_id, await feeds_of(ctx.graph, member.id))
+    return [row._replace(owner=None) for row in await feed_views(ctx, readable)]
 
 
 async def portfolio(ctx: PageContext, path: HandlePath) -> Response:

@@ -53,6 +53,8 @@ class WhyView(msgspec.Struct, frozen=True):
     bars: tuple[Bar, ...]
     lost: str = ""
     """How far the rules for photos and variety moved the post, as text; empty if they did not."""
+    in_feed: bool = False
+    """Whether the feed is a named feed, which the viewer's recipe and feedback do not change."""
 
 
 def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
@@ -66,7 +68,7 @@ def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
         Bar(
             term.name,
             _(TITLES[term.name]),
-            _reason(ctx, reason_of(term.name, term.value, facts)),
+            reason_words(ctx, reason_of(term.name, term.value, facts)),
             ctx.words.decimal(term.contribution, "+.2f"),
             round(min(1.0, abs(term.contribution) / _FULL_BAR) * 100, 1),
             term.contribution < 0,
@@ -79,7 +81,8 @@ def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
     return WhyView(ctx.words.decimal(why.score, ".2f"), first, bars, _lost(ctx, why))
 
 
-def _reason(ctx: PageContext, reason: ReasonWords | None) -> str:
+def reason_words(ctx: PageContext, reason: ReasonWords | None) -> str:
+    """Return a reason in the viewer's language; "" for None."""
     if reason is None:
         return ""
     names = {name: isolated(text) for name, text in reason.names.items()}

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import msgspec
+from markupsafe import Markup
 from msgspec import Meta
 from starlette.responses import Response
 
@@ -28,7 +29,7 @@ from shoal.web.profiles import member_of
 from shoal.web.rendering import BeforeQuery, HandlePath, next_of, page, part
 from shoal.web.request_context import Handle, IdForm, PageContext, Text
 from shoal.web.settings_layout import settings_page
-from shoal.web.view_models import Face, Relationship, face_of, people_of, person_of, relationship_of
+from shoal.web.view_models import Face, Relationship, face_of, people_of, person_of, relationship_of, with_time
 
 
 async def followers(ctx: PageContext, path: HandlePath) -> Response:
@@ -123,7 +124,7 @@ class More(msgspec.Struct, frozen=True):
     face: Face
     relationship: Relationship
     relation: Relation
-    muted: str
+    muted: Markup | str
     """How long the member is still muted, as text; empty if the member is not muted."""
     spans: tuple[tuple[int, str], ...]
     lists: tuple[tuple[int, str, bool], ...]
@@ -133,9 +134,9 @@ class More(msgspec.Struct, frozen=True):
 
 def _more(ctx: PageContext, member: Member, current: Relation, lists: Sequence[tuple[int, str, bool]]) -> More:
     _ = ctx.words.text
-    muted = _("indefinitely") if current.muting else ""
+    muted: Markup | str = _("indefinitely") if current.muting else ""
     if current.muting and current.muted_until:
-        muted = _("until %(when)s") % {"when": ctx.words.full(current.muted_until)}
+        muted = with_time(ctx, _("until %(when)s"), current.muted_until)
     spans = (
         (0, _("indefinitely")),
         (_HOUR, _("for an hour")),
@@ -276,7 +277,7 @@ async def show(ctx: PageContext, query: MutedQuery) -> Response:
             ctx,
             shown_profile,
             relations_by_id[shown_profile.member.id],
-            until % {"when": ctx.words.full(end)} if end else "",
+            with_time(ctx, until, end) if end else "",
         )
         for shown_profile, end in zip(found.profiles, ends, strict=True)
     ]

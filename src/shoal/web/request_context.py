@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 from urllib.parse import quote, quote_plus, urlencode
 
@@ -23,7 +23,9 @@ from shoal.commands.second_factor import check_staff
 from shoal.core.errors import NotAllowed, Unauthenticated
 from shoal.core.ids import now_ms
 from shoal.core.model import Member, Role
+from shoal.core.reactions import StoredReactions
 from shoal.core.tokens import Origin
+from shoal.graph.access import declared_reactions
 from shoal.graph.cache.dependencies import good_until
 from shoal.graph.contract import Graph
 from shoal.http.authentication import origin_of_request
@@ -93,6 +95,9 @@ class IdPath(msgspec.Struct, frozen=True):
     id: Id
 
 
+_NO_REACTIONS = StoredReactions(id=0)
+
+
 @dataclass(frozen=True, slots=True)
 class PageContext:
     app: AppContext
@@ -103,6 +108,8 @@ class PageContext:
     now_ms: int
     session_id: int = 0
     """Id of the browser's login; 0 for an anonymous visitor."""
+    reactions: StoredReactions = _NO_REACTIONS
+    """The declared reactions."""
     marked: bool = False
     """Whether the page is cached, and therefore contains placeholders for values that differ in each response."""
 
@@ -287,7 +294,8 @@ async def ctx_of(context: Context) -> PageContext:
     member_id, graph = context.caller.member_id, context.app.graph
     node = (await graph.obj_get((member_id,))).get(member_id) if member_id is not None else None
     viewer = node if isinstance(node, Member) else None
-    return new_ctx(context.app, context.request, viewer, context.caller.token_id)
+    ctx = new_ctx(context.app, context.request, viewer, context.caller.token_id)
+    return replace(ctx, reactions=await declared_reactions(graph))
 
 
 def new_ctx(

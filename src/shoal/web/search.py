@@ -13,10 +13,13 @@ from starlette.responses import Response
 
 from shoal import gazetteer
 from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.feeds.declarations import NamedFeed
 from shoal.core.filters import FilterContext
 from shoal.core.places import Place
+from shoal.core.tokenizer import tokens_of
 from shoal.gazetteer import MOST_TYPED
 from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.graph.feed_lookup import listed_feeds
 from shoal.i18n import Translated
 from shoal.queries import search as feed
 from shoal.queries.hydration import Entry, Profile
@@ -24,6 +27,7 @@ from shoal.queries.pipeline import filtered
 from shoal.queries.search import ResultRange
 from shoal.search.query import misread
 from shoal.web import routing
+from shoal.web.feed_views import FeedView, feed_views
 from shoal.web.photo_grid import Listing, PhotoGrid, grid_of
 from shoal.web.place_names import as_typed, coordinates_typed, town_label
 from shoal.web.rendering import BeforeQuery, page, part
@@ -112,6 +116,7 @@ class SearchResults(msgspec.Struct, frozen=True):
     """Whether the viewer is logged in: only members can search posts."""
     people: Sequence[PersonView] = ()
     tags: Sequence[FoundTag] = ()
+    feeds: Sequence[FeedView] = ()
     grid: PhotoGrid = PhotoGrid()
     posts: Sequence[PostView] = ()
     next: str = ""
@@ -122,14 +127,23 @@ class SearchResults(msgspec.Struct, frozen=True):
 
     @property
     def anything(self) -> bool:
-        return bool(self.people or self.tags or self.grid.photos or self.posts)
+        return bool(self.people or self.tags or self.feeds or self.grid.photos or self.posts)
 
     @property
     def more_part(self) -> str:
-        return {"people": "people", "tags": "found_tags", "photos": "photo_rows"}.get(self.kind, "posts")
+        return {"people": "people", "tags": "found_tags", "feeds": "found_feeds", "photos": "photo_rows"}.get(
+            self.kind, "posts"
+        )
 
     def views(self) -> dict[str, Any]:
-        return {"people": self.people, "grid": self.grid, "posts": self.posts, "next": self.next, "end": ""}
+        return {
+            "people": self.people,
+            "feeds": self.feeds,
+            "grid": self.grid,
+            "posts": self.posts,
+            "next": self.next,
+            "end": "",
+        }
 
 
 async def _tag_rows(ctx: PageContext, names: Sequence[str]) -> list[FoundTag]:
@@ -154,14 +168,14 @@ def _hint(ctx: PageContext, part: str) -> str:
     return _("%(part)s: unknown value; the allowed values are listed below.")
 
 
-_PEOPLE, _TAGS, _POSTS = 20, 40, 20
-_FEW_PEOPLE, _FEW_TAGS = 4, 8
-"""Maximum numbers of members and of tags on the page with results of all kinds."""
+_PEOPLE, _TAGS, _FEEDS, _POSTS = 20, 40, 20, 20
+_FEW_PEOPLE, _FEW_TAGS, _FEW_FEEDS = 4, 8, 3
+"""Maximum numbers of members, of tags and of feeds on the page with results of all kinds."""
 _OFFERED = 5
 _HANDLE = re.compile(r"@?([A-Za-z0-9_]+)@([^\s@/]+)")
 _OURS = re.compile(r"/(?:@\w+(?:/\d{1,19})?|tags/[^/?#\s]+)/?(?:[?#]\S*)?")
 
-Kind = Literal["", "photos", "people", "tags", "posts"]
+Kind = Literal["", "photos", "people", "tags", "feeds", "posts"]
 
 
 class SearchQuery(BeforeQuery, frozen=True, kw_only=True):
@@ -218,22 +232,29 @@ async def _found(ctx: PageContext, query: SearchQuery, text: str) -> SearchResul
     if (match := _HANDLE.fullmatch(text)) is not None and not _local_path(ctx, text):
         return msgspec.structs.replace(found, elsewhere=match[2])
     try:
-        people, tags, (posts, after) = await asyncio.gather(
-            _people(ctx, query, text), _tags(ctx, query, text), _posts(ctx, query, text)
+        people, tags, feeds, (posts, after) = await asyncio.gather(
+            _people(ctx, query, text), _tags(ctx, query, text), _feeds(ctx, query, text), _posts(ctx, query, text)
         )
     except Unavailable:
         return msgspec.structs.replace(found, away=True)
-    most = {"people": _PEOPLE, "tags": _TAGS}.get(query.type, 0)
-    full = most and len(people if query.type == "people" else tags) == most and query.offset + most < feed.MOST
+    most = {"people": _PEOPLE, "tags": _TAGS, "feeds": _FEEDS}.get(query.type, 0)
+    full = most and len(people) + len(tags) + len(feeds) == most and query.offset + most < feed.MOST
     following = ctx.url("/search", q=text, type=query.type, offset=query.offset + most) if full else ""
     if after:
         following = ctx.url("/search", q=text, type=query.type or "posts", before=after)
+    people_shown, tags_shown, feeds_shown, posts_shown = await asyncio.gather(
+        people_of(ctx, people),
+        _tag_rows(ctx, tags),
+        feed_views(ctx, feeds),
+        posts_of(ctx, [one for one in posts if query.type == "posts" or not one.media]),
+    )
     return msgspec.structs.replace(
         found,
-        people=await people_of(ctx, people),
-        tags=await _tag_rows(ctx, tags),
+        people=people_shown,
+        tags=tags_shown,
+        feeds=feeds_shown,
         grid=grid_of(ctx, posts, everything=True) if query.type != "posts" else PhotoGrid(),
-        posts=await posts_of(ctx, [one for one in posts if query.type == "posts" or not one.media]),
+        posts=posts_shown,
         next=following,
         misread=tuple(_hint(ctx, part) % {"part": part} for part in misread(text))
         if query.type in {"", "photos", "posts"}
@@ -253,6 +274,26 @@ async def _tags(ctx: PageContext, query: SearchQuery, text: str) -> list[str]:
         return []
     part_ = ResultRange(_TAGS, query.offset) if query.type else ResultRange(_FEW_TAGS)
     return await feed.tags(ctx.reads, ctx.viewer_id, text, part_)
+
+
+async def _feeds(ctx: PageContext, query: SearchQuery, text: str) -> list[NamedFeed]:
+    """Return feeds whose titles have words that begin with the typed ones: the viewer's, followed ones, and those of the server."""
+    if query.type not in {"", "feeds"} or text.startswith(("#", "@")) or _has_operator(text):
+        return []
+    parts = text.split()
+    typed = tokens_of(" ".join(part for part in parts if not part.startswith("-")))
+    excluded = tokens_of(" ".join(part for part in parts if part.startswith("-")))
+    if not typed:
+        return []
+    listed = await listed_feeds(ctx.graph, ctx.viewer_id)
+    known = {feed.id: feed for feed in (*listed.own, *listed.followed.readable, *listed.of_server)}
+    found = [feed for feed in known.values() if _has_words(tokens_of(feed.title), typed, excluded)]
+    return found[query.offset : query.offset + _FEEDS] if query.type else found[:_FEW_FEEDS]
+
+
+def _has_words(words: Sequence[str], typed: Sequence[str], excluded: Sequence[str]) -> bool:
+    found = all(any(word.startswith(part) for word in words) for part in typed)
+    return found and not set(excluded).intersection(words)
 
 
 async def _posts(ctx: PageContext, query: SearchQuery, text: str) -> tuple[Sequence[Entry], int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -21,8 +21,9 @@ from shoal.core.filters import FilterContext
 from shoal.core.model import Member
 from shoal.graph.cache.dependencies import do_not_cache
 from shoal.graph.contract import Cursor
+from shoal.graph.feed_lookup import feeds_of, followed_feeds
 from shoal.graph.payloads.members import personalization_of
-from shoal.graph.schema import BOOKMARKS, LIKES, AssocType
+from shoal.graph.schema import BOOKMARKS, FOLLOWS_FEED, FOLLOWS_TAG, LIKES, OWNS_FEED, OWNS_LIST, AssocType
 from shoal.http.params import Id
 from shoal.queries import home as home_feed
 from shoal.queries import lists, public_timelines, tags
@@ -42,7 +43,7 @@ from shoal.web.photo_grid import Listing, PhotoGrid, grid_of, photos_page, popul
 from shoal.web.ranking import why_of
 from shoal.web.rendering import SIZE, BeforeQuery, feed_page, next_of, page, part
 from shoal.web.request_context import Form, PageContext
-from shoal.web.view_models import PostView, answered, face_of, post_of, suggested, tag_path, with_first_photo
+from shoal.web.view_models import PostView, answered, face_of, post_of, suggested, tag_path, with_first_photo, with_time
 
 
 async def saved(ctx: PageContext, query: BeforeQuery) -> Response:
@@ -75,6 +76,7 @@ async def sidebar(ctx: PageContext, _params: None) -> Response:
 
 
 _MOST_LISTS = 5
+_MOST_FEEDS = 5
 _MOST_TAGS = 5
 
 
@@ -85,9 +87,10 @@ class Tab(NamedTuple):
 
 
 async def home_tabs(ctx: PageContext, own: str = "") -> list[Tab]:
-    """Return the tabs of the home page, with at most five lists and five tags, oldest first. Costs three reads.
+    """Return the tabs of the home page: at most five lists, five named feeds and five tags, each oldest first.
 
-    `own` is the key of the selected tab, which is always included.
+    Costs one read that counts them, and at most two reads for each of these kinds that the member has; four for followed feeds.
+    `own` is the key of the selected tab, which is always included if it is a list or feed of the member.
     """
     _, member = ctx.words.text, ctx.member
     fixed = [
@@ -96,17 +99,37 @@ async def home_tabs(ctx: PageContext, own: str = "") -> list[Tab]:
         Tab("catch-up", ctx.url("/catch-up"), _("Catch up")),
     ]
     try:
-        owned, followed = await asyncio.gather(
-            lists.owned(ctx.graph, member.id),
-            tags.followed(ctx.reads, member.id, Cursor(limit=_MOST_TAGS)),
+        counts = await ctx.graph.assoc_count((member.id,), (OWNS_LIST, OWNS_FEED, FOLLOWS_FEED, FOLLOWS_TAG))
+        has = {atype for atype, found in counts.items() if found.get(member.id)}
+        owned, own_feeds, followed_feeds_, followed = await asyncio.gather(
+            lists.owned(ctx.graph, member.id) if OWNS_LIST in has else _none(),
+            feeds_of(ctx.graph, member.id) if OWNS_FEED in has else _none(),
+            followed_feeds(ctx.graph, member.id) if FOLLOWS_FEED in has else _none(),
+            tags.followed(ctx.reads, member.id, Cursor(limit=_MOST_TAGS)) if FOLLOWS_TAG in has else _none(),
         )
     except Unavailable:
         do_not_cache()
         return fixed
     all_lists = [Tab(f"list-{list_.id}", ctx.url(f"/lists/{list_.id}"), list_.title) for list_ in owned]
-    shown = [tab for at, tab in enumerate(all_lists) if at < _MOST_LISTS or tab.key == own]
-    names = [assoc.data.decode() for assoc in followed.tags]
-    return [*fixed, *shown, *(Tab(f"tag-{name}", tag_path(ctx, name), f"#{name}") for name in names)]
+    all_feeds = [
+        Tab(f"feed-{feed.id}", ctx.url(f"/feeds/{feed.name or feed.id}"), feed.title)
+        for feed in (*own_feeds, *followed_feeds_)
+    ]
+    names = [assoc.data.decode() for assoc in followed.tags] if followed else []
+    return [
+        *fixed,
+        *_first_of(all_lists, _MOST_LISTS, own),
+        *_first_of(all_feeds, _MOST_FEEDS, own),
+        *(Tab(f"tag-{name}", tag_path(ctx, name), f"#{name}") for name in names),
+    ]
+
+
+def _first_of(tabs: list[Tab], most: int, own: str) -> list[Tab]:
+    return [tab for at, tab in enumerate(tabs) if at < most or tab.key == own]
+
+
+async def _none() -> list[Any]:
+    return []
 
 
 _FRONT_PHOTOS = 24
@@ -290,7 +313,7 @@ async def caught_up(ctx: PageContext, _params: None) -> Response:
         tabs=await home_tabs(ctx),
         quiet=quiet,
         best=best,
-        end=words.text("You've seen everything since %(when)s.") % {"when": words.full(found.since)},
+        end=with_time(ctx, words.text("You've seen everything since %(when)s."), found.since),
         left_out=left_out if found.left_out else "",
     )
 

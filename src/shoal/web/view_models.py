@@ -13,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from shoal.core.blurhash import BASE83
 from shoal.core.errors import NotFound
@@ -64,7 +64,7 @@ class PersonView(msgspec.Struct, frozen=True):
     followers: str
     posts: str
     relationship: Relationship
-    reason: str = ""
+    reason: str | Markup = ""
 
 
 def face_of(ctx: PageContext, member: Member) -> Face:
@@ -132,7 +132,7 @@ def suggestion_reason(words: Translated, reason: SuggestionReason) -> str:
     return _("Near %(town)s") % {"town": isolated(named[0])} if named else _("Near you")
 
 
-def person_of(ctx: PageContext, profile: Profile, relation: Relation, reason: str = "") -> PersonView:
+def person_of(ctx: PageContext, profile: Profile, relation: Relation, reason: str | Markup = "") -> PersonView:
     member, words = profile.member, ctx.words
     return PersonView(
         face_of(ctx, member),
@@ -234,7 +234,7 @@ class ShownPoll(msgspec.Struct, frozen=True):
     options: tuple[Option, ...]
     multiple: bool
     open: bool
-    words: str
+    words: Markup
 
 
 class Button(msgspec.Struct, frozen=True):
@@ -246,6 +246,17 @@ class Button(msgspec.Struct, frozen=True):
 class AnsweredPost(NamedTuple):
     author: str
     excerpt: str = ""
+
+
+class ReactionButton(msgspec.Struct, frozen=True):
+    """The button of a declared reaction."""
+
+    name: str
+    title: str
+    on: bool = False
+    count: str = ""
+    usable: bool = True
+    """Whether the viewer can add the reaction, or remove their own."""
 
 
 class PostView(msgspec.Struct, frozen=True):
@@ -292,6 +303,10 @@ class PostView(msgspec.Struct, frozen=True):
     answer: str = ""
     """URL of the form with which a script lets the viewer reply below a comment; empty on other pages."""
     emoji: tuple[tuple[str, str, bool], ...] = ()
+    reactions: tuple[ReactionButton, ...] = ()
+    """The declared reactions that were used, and those that apply to the post if there are few."""
+    more_reactions: tuple[ReactionButton, ...] = ()
+    """The other declared reactions that apply to the post."""
 
 
 async def entry_with_id(ctx: PageContext, id_: int) -> Entry:
@@ -368,6 +383,7 @@ def post_of(
     text = unaddressed(post.shown_text, {*known, answers.author} if answers else known)
     # A comment that contains nothing else keeps its mentions.
     text = text if text or entry.media else post.shown_text
+    shown, more = _reactions(ctx, entry)
     return PostView(
         id=post.id,
         entry_id=entry.id,
@@ -400,7 +416,34 @@ def post_of(
         depth=depth,
         answer=ctx.url(f"/posts/{post.id}/answer", depth=depth) if depth >= 0 else "",
         emoji=tuple((counted.emoji, words.compact(counted.count), counted.me) for counted in entry.emoji),
+        reactions=shown,
+        more_reactions=more,
     )
+
+
+_FEW_REACTIONS = 6
+"""Maximum number of declared reactions that a post shows before they are used."""
+
+
+def _reactions(ctx: PageContext, entry: Entry) -> tuple[tuple[ReactionButton, ...], tuple[ReactionButton, ...]]:
+    """Return the buttons of declared reactions that a post shows, and those in its menu."""
+    if not ctx.reactions.reactions:
+        return (), ()
+    counts = {counted.emoji: counted for counted in entry.named}
+    applicable = {each.name for each in ctx.reactions.reactions if each.applies_to(entry.post.kind)}
+    used, unused = [], []
+    for each in ctx.reactions.reactions:
+        counted = counts.get(each.name)
+        if counted is not None:
+            usable = each.name in applicable or counted.me
+            shown = ReactionButton(each.name, each.title, counted.me, ctx.words.compact(counted.count), usable)
+            used.append(shown)
+        elif each.name in applicable:
+            unused.append(ReactionButton(each.name, each.title))
+    if len(used) + len(unused) <= _FEW_REACTIONS:
+        order = {each.name: at for at, each in enumerate(ctx.reactions.reactions)}
+        return tuple(sorted([*used, *unused], key=lambda each: order[each.name])), ()
+    return tuple(used), tuple(unused)
 
 
 def _photos(ctx: PageContext, media: Sequence[Media], *, downloads: bool) -> tuple[Photo, ...]:
@@ -485,9 +528,15 @@ def _poll(ctx: PageContext, view: PollView) -> ShownPoll:
     may_vote = not over and ctx.viewer is not None and view.choices is None and poll.owner_id != ctx.viewer.id
     voters = words.counted("%(n)s person voted", "%(n)s people voted", view.voters)
     end = words.text("ended %(when)s") if over else words.text("until %(when)s")
-    return ShownPoll(
-        poll.id, options, poll.multiple, may_vote, f"{voters} · {end % {'when': words.full(poll.expires_at)}}"
-    )
+    shown_end = with_time(ctx, end, poll.expires_at)
+    return ShownPoll(poll.id, options, poll.multiple, may_vote, escape(f"{voters} · ") + shown_end)
+
+
+def with_time(ctx: PageContext, sentence: str, ms: int) -> Markup:
+    """Return a sentence with a time for its `%(when)s`, which a script shows in the reader's time zone."""
+    when = ctx.words.when(ms, ctx.now_ms)
+    time = Markup('<time datetime="{}" data-behavior="moment">{}</time>').format(when.iso, when.full)
+    return escape(sentence) % {"when": time}
 
 
 def tag_path(ctx: PageContext, tag: str) -> str:

@@ -322,12 +322,23 @@ def test_event_stream_without_token_returns_401_as_json(shared: NetworkFixture, 
 
 @pytest.mark.parametrize(
     ("path", "status"),
-    [("hashtag", 400), ("hashtag?tag=a%20b", 404), ("list", 400), ("list?list=5", 404), ("nothing", 404)],
+    [
+        ("hashtag", 400),
+        ("hashtag?tag=a%20b", 404),
+        ("list", 400),
+        ("list?list=5", 404),
+        ("nothing", 404),
+        ("shoal/feed", 400),
+        ("shoal/feed?feed=5", 404),
+        ("shoal/feed?feed=missing&parameters[half_life]=12", 422),
+        ("list?list=5&parameters[half_life]=12", 422),
+        ("user?parameters=12", 422),
+    ],
 )
 def test_event_stream_unknown_or_with_invalid_parameters_is_refused(
     shared: NetworkFixture, path: str, status: int
 ) -> None:
-    one = shared.join(f"one{status}{len(path)}")
+    one = shared.join(f"one{status}{sum(path.encode())}")
     assert shared.ask("GET", f"/api/v1/streaming/{path}", one).status_code == status
 
 
@@ -484,6 +495,7 @@ async def test_event_stream_limit_per_member_returns_429_and_other_members_conne
                 await stack.enter_async_context(server.ear(ann, "user"))
             answer = await client.get("/api/v1/streaming/user", headers={"Authorization": f"Bearer {ann.token}"})
             assert (answer.status_code, "retry-after" in answer.headers) == (429, True)
+            assert answer.json() == {"error": "At most 50 open streams per account or server key (got 51)"}
             async with server.ear(ben, "user"):
                 pass
             await stack.aclose()

@@ -100,21 +100,165 @@ async def test_websocket_subscribe_and_unsubscribe_change_received_streams() -> 
 
 
 @in_loop
-async def test_websocket_subscription_to_named_feed_is_accepted_and_sends_nothing() -> None:
+async def test_websocket_streams_of_a_named_feed_send_its_posts_by_name_and_as_a_list() -> None:
     async with stream_server() as server:
         ann, ben = await server.join("ann"), await server.join("ben")
+        declared = {"sources": [{"from": "everybody"}], "filters": {"tags_none": ["rye"]}}
+        made = await server.ask(ann, "POST", "/api/shoal/v1/feeds", title="All", declaration=declared)
+        async with server.socket(f"?stream=shoal:feed&feed={made['id']}", ann) as socket:
+            await socket.ask(type="subscribe", stream="list", list=made["id"])
+            await _taken(server, 3)
+            await server.post(ben, "#rye")
+            post = await server.post(ben, "post")
+            streams = (["shoal:feed", made["id"]], ["list", made["id"]])
+            await socket.hears(*((stream, "+post") for stream in streams))
+            await server.ask(ben, "DELETE", f"/api/v1/statuses/{post}")
+            await socket.hears(*((stream, f"-{post}") for stream in streams))
+            await socket.ask(type="unsubscribe", stream="list", list=made["id"])
+            await _taken(server, 2)
+            await server.post(ben, "again")
+            await socket.hears((streams[0], "+again"))
+        for path in (f"list?list={made['id']}", f"shoal/feed?feed={made['id']}", "shoal/feed?feed=missing"):
+            answer = await server.client.get(
+                f"/api/v1/streaming/{path}", headers={"Authorization": f"Bearer {ben.token}"}
+            )
+            assert answer.status_code == 404
+
+
+@in_loop
+async def test_websocket_refuses_more_named_feeds_than_the_maximum() -> None:
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        for number in range(11):
+            declared = {"sources": [{"from": "tag", "tag": f"tag{number}"}]}
+            await server.ask(ann, "POST", "/api/shoal/v1/feeds", title=f"{number}", declaration=declared)
+        feeds = [feed["id"] for feed in await server.ask(ann, "GET", "/api/shoal/v1/feeds")]
+        async with server.socket(who=ann) as socket:
+            for feed in feeds:
+                await socket.ask(type="subscribe", stream="shoal:feed", feed=feed)
+            message = await socket.next()
+            assert message["status"] == 429
+            assert "at most 10 named feeds per socket (got 11)" in message["error"]
+            await socket.ask(type="unsubscribe", stream="shoal:feed", feed=feeds[0])
+            await socket.ask(type="subscribe", stream="shoal:feed", feed=feeds[10])
+            await _taken(server, 11)
+            await server.post(ann, "#tag0 #tag10")
+            message = await socket.next()
+            assert message["stream"] == ["shoal:feed", feeds[10]]
+
+
+@in_loop
+async def test_websocket_reports_change_and_end_of_a_named_feed_and_keeps_the_other_streams() -> None:
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        declared = {"sources": [{"from": "tag", "tag": "bread"}]}
+        made = await server.ask(ann, "POST", "/api/shoal/v1/feeds", title="Bread", declaration=declared)
+        path = f"/api/shoal/v1/feeds/{made['id']}"
+        async with server.socket("?stream=user", ann) as socket:
+            await socket.ask(type="subscribe", stream="list", list=made["id"])
+            await _taken(server, 3)
+            changed = {"sources": [{"from": "tag", "tag": "rye"}]}
+            await server.ask(ann, "PUT", path, declaration=changed)
+            for state in ("changed", "deleted"):
+                message = await socket.next()
+                assert (message["stream"], message["event"]) == (["list", made["id"]], "feed")
+                assert json.loads(message["payload"]) == {"id": made["id"], "state": state}
+                if state == "changed":
+                    await server.ask(ann, "DELETE", path)
+            await _taken(server, 2)
+            await server.post(ann, "post")
+            await socket.hears((["user"], "+post"))
+            await socket.ask(type="subscribe", stream="list", list=made["id"])
+            assert (await socket.next())["status"] == 404
+
+
+@in_loop
+async def test_event_stream_of_a_named_feed_ends_when_the_feed_is_deleted() -> None:
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        declared = {"sources": [{"from": "everybody"}]}
+        made = await server.ask(ann, "POST", "/api/shoal/v1/feeds", title="All", declaration=declared)
+        async with server.ear(ann, "shoal/feed", feed=made["id"]) as ear:
+            await server.ask(ann, "DELETE", f"/api/shoal/v1/feeds/{made['id']}")
+            await ear.ends()
+            assert [(event.name, event.json) for event in ear.events] == [
+                ("feed", {"id": made["id"], "state": "deleted"})
+            ]
+
+
+@in_loop
+async def test_websocket_refuses_parameters_of_a_stream() -> None:
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        async with server.socket(who=ann) as socket:
+            for given in ({"half_life": 12}, {f"p{number}": number for number in range(200)}, {}, None, 5):
+                await socket.ask(type="subscribe", stream="user", parameters=given)
+                message = await socket.next()
+                assert message["status"] == 422
+                assert "parameters: not allowed for streams" in message["error"]
+            await _taken(server, 1)
+        for query in ("parameters[half_life]=12", "parameters=12"):
+            async with server.socket(f"?stream=user&{query}", ann) as socket:
+                message = await socket.next()
+                assert message["status"] == 422
+                assert "parameters: not allowed for streams" in message["error"]
+
+
+@in_loop
+async def test_websocket_takes_a_number_as_the_id_of_a_named_feed() -> None:
+    async with stream_server() as server:
+        ann = await server.join("ann")
         declared = {"sources": [{"from": "everybody"}]}
         made = await server.ask(ann, "POST", "/api/shoal/v1/feeds", title="All", declaration=declared)
         async with server.socket(who=ann) as socket:
-            await socket.ask(type="subscribe", stream="list", list=made["id"])
-            await socket.ask(type="subscribe", stream="user")
-            await _taken(server, 3)
+            await socket.ask(type="subscribe", stream="shoal:feed", feed=int(made["id"]))
+            # The same subscription, and feeds that do not exist.
+            await socket.ask(type="subscribe", stream="shoal:feed", feed=made["id"])
+            for missing in (5, 5.5, -1, 10**40):
+                await socket.ask(type="subscribe", stream="shoal:feed", feed=missing)
+                assert (await socket.next())["status"] == 404
+            for invalid in (True, [5], {"id": 5}):
+                await socket.ask(type="subscribe", stream="shoal:feed", feed=invalid)
+                message = await socket.next()
+                assert message["status"] == 422
+                assert "feed must be a text" in message["error"]
+            await _taken(server, 2)
+            await server.post(ann, "post")
+            await socket.hears((["shoal:feed", made["id"]], "+post"))
+
+
+@in_loop
+async def test_websocket_reports_a_full_server_and_keeps_the_other_streams() -> None:
+    async with stream_server() as server:
+        ann = await server.join("ann")
+        declared = {"sources": [{"from": "everybody"}]}
+        made = await server.ask(ann, "POST", "/api/shoal/v1/feeds", title="All", declaration=declared)
+        server.network.hub.most_feeds = 0
+        async with server.socket("?stream=user", ann) as socket:
+            await socket.ask(type="subscribe", stream="shoal:feed", feed=made["id"])
+            assert (await socket.next())["status"] == 429
             await server.post(ann, "post")
             await socket.hears((["user"], "+post"))
-        answer = await server.client.get(
-            f"/api/v1/streaming/list?list={made['id']}", headers={"Authorization": f"Bearer {ben.token}"}
-        )
-        assert answer.status_code == 404
+            server.network.hub.most_feeds = 1
+            await socket.ask(type="subscribe", stream="shoal:feed", feed=made["id"])
+            await _taken(server, 3)
+
+
+@in_loop
+async def test_event_stream_of_a_ranked_feed_reports_newer_posts_and_resumes() -> None:
+    async with stream_server() as server:
+        ann, ben = await server.join("ann"), await server.join("ben")
+        declared = {"sources": [{"from": "everybody"}], "order": {"by": "expression", "expression": "likes"}}
+        made = await server.ask(ann, "POST", "/api/shoal/v1/feeds", title="All", declaration=declared)
+        server.network.hub.spacing = 3_600.0
+        async with server.ear(ann, "shoal/feed", feed=made["id"]) as ear:
+            await server.post(ben, "post")
+            await ear.saw("newer", 1)
+            (event,) = ear.events
+            assert event.data == "{}"
+            await server.post(ben, "another")
+        async with server.ear(ann, "shoal/feed", event.id, feed=made["id"]) as ear:
+            await ear.hears("newer")
 
 
 @in_loop
@@ -187,7 +331,9 @@ async def test_websocket_stream_count_and_message_size_are_limited() -> None:
         async with server.socket(who=ann) as socket:
             for number in range(51):
                 await socket.ask(type="subscribe", stream="hashtag", tag=f"t{number}")
-            assert (await socket.next())["status"] == 429
+            message = await socket.next()
+            assert message["status"] == 429
+            assert "at most 50 streams per socket (got 51)" in message["error"]
             await _taken(server, 51)
             await socket.connection.send("x" * 65_537)
             assert await socket.closes() == 1009

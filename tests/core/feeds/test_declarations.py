@@ -63,16 +63,46 @@ def test_declaration_is_normalized_and_encodes_to_an_equal_declaration() -> None
     [
         ({"sources": []}, "length >= 1"),
         ({"sources": [_EVERYBODY] * 21}, "<= 20"),
-        (_declared({"from": "moon"}), "Invalid value 'moon'"),
-        (_declared({"from": "tag"}), "missing required field `tag`"),
-        (_declared({"from": "tag", "tag": "two words"}), "a tag is 1 to 100 letters"),
-        (_declared({"from": "everybody", "color": 1}), "unknown field `color`"),
+        (_declared({"from": "moon"}), "sources[0].from: Invalid value 'moon'; allowed are followees, list, tag,"),
+        (_declared({"from": "tag"}), "sources[0]: Object missing required field `tag`"),
+        (_declared(_EVERYBODY, {"from": "tag", "tag": "two words"}), "sources[1].tag: a tag is 1 to 100 letters"),
+        (
+            _declared(_EVERYBODY, {"from": "tag", "tag": "a", "color": 1}),
+            "sources[1]: Object contains unknown field `color`; fields are from, most, tag",
+        ),
+        (_declared(filters={"media": "film"}), "filters.media: Invalid enum value 'film'; allowed are audio, image,"),
+        (
+            _declared(order={"by": "recipe", "recipe": {"wait": 1}}),
+            "order.recipe: Object contains unknown field `wait`; fields are weights, half_life_hours,",
+        ),
+        (
+            _declared(order=_by("$a"), parameters={"a": {**_HALF_LIFE, "title": "A"}}),
+            "parameters.a: Object contains unknown field `title`; fields are type, default, minimum, maximum",
+        ),
+        ({"sources": [_EVERYBODY], "filter": {}}, "declaration: Object contains unknown field `filter`; fields are"),
+        (_declared(parameters={"a" * 31: _HALF_LIFE}), f"parameters.{'a' * 31}: Expected `str` of length <= 30"),
+        (_declared(parameters={"a:b": _HALF_LIFE}), 'parameters["a:b"]: expected 1 to 30 lower-case'),
+        (_declared(filters={"fields": {"a": 1, "": 1}}), 'filters.fields[""]: Expected `str` of length >= 1'),
+        (_declared({"from": "kind", "kind": "a", "where": {"": 1}}), 'sources[0].where[""]: Expected `str` of length'),
+        (_declared(filters={"fields": {5: 1}}), "filters.fields.5: Expected `str`, got `int`"),
+        (
+            _declared(parameters={"a": {"type": "date"}}),
+            "parameters.a.type: Invalid value 'date'; allowed are number, boolean, text",
+        ),
+        (
+            _declared(parameters={"a": _HALF_LIFE, "b": {"type": "date"}}),
+            "parameters.b.type: Invalid value 'date'; allowed are number, boolean, text",
+        ),
+        (_declared(parameters={"a": {"type": 5}}), "parameters.a.type: Expected `str`"),
+        ('{"sources": [{"from": "moon - at `$.x`"}]}', "sources[0].from: Invalid value 'moon - at `$.x`'; allowed are"),
+        ('{"sources": [{"from": "moon"}], "x', "sources[0].from: Invalid value 'moon'"),
         (_declared({"from": "everybody", "most": 0}), ">= 1"),
-        (_declared(_EVERYBODY, {"from": "everybody", "most": 3}), "each source may be given once"),
+        (_declared(_EVERYBODY, {"from": "everybody", "most": 3}), "sources[1]: each source may be given once"),
         (_declared(shade="red"), "unknown field `shade`"),
         (_declared(filters={"languages": ["DE"]}), "expected codes such as en or de (got 'DE')"),
+        (_declared({"from": "list", "list": "five"}), "sources[0].list: expected the id of a list (got 'five')"),
         (_declared(filters={"minimum_age_hours": 5, "maximum_age_hours": 5}), "must be above minimum_age_hours"),
-        (_declared(filters={"tags_any": ["no tag"]}), "filters.tags_any: a tag is"),
+        (_declared(filters={"tags_any": ["no tag"]}), "filters.tags_any[0]: a tag is"),
         (_declared(order=_by("hearts")), "order.expression: at position 1: unknown name 'hearts'"),
         (_declared(order=_by("$half_life")), "the feed declares no parameters"),
         (_declared(diversity={"author_most": 2}), "needs an order by recipe or expression"),
@@ -94,6 +124,25 @@ def test_invalid_declaration_is_refused_with_field_and_allowed_values(document: 
     with pytest.raises(InvalidInput) as error:
         declaration_of(document)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        _declared({"from": "x" * 9_000}),
+        _declared(filters={"media": "x" * 9_000}),
+        _declared(filters={"x" * 9_000: 1}),
+        _declared(filters={"fields": {"x" * 9_000: 1}}),
+        _declared(parameters={"a": {"type": "x" * 9_000}}),
+        _declared({"from": "tag", "tag": " x" * 50}),
+        json.dumps({"x" * 9_000: 1}),
+    ],
+)
+def test_given_value_in_an_error_has_at_most_60_characters(document: object) -> None:
+    with pytest.raises(InvalidInput) as error:
+        declaration_of(document)
+    assert re.search("[ x]{55}", str(error.value))
+    assert not re.search("[ x]{62}", str(error.value))
 
 
 _JSON = st.recursive(
@@ -193,12 +242,12 @@ def test_feed_in_a_feed_costs_its_sources_without_its_feeds() -> None:
         (
             [{"from": "list", "list": str(number)} for number in (1, 2, 3)],
             {"by": "newest"},
-            "a page takes up to 3012 reads, and at most 2500 are allowed; list 1 takes most of them (1000)",
+            "a page takes up to 3012 reads, and at most 2500 are allowed; sources[0] takes the most (1000)",
         ),
         (
             [{"from": "popular", "most": 1_000}, {"from": "tag", "tag": "bread", "most": 501}],
             _by("likes"),
-            f"a page takes up to 1501 candidates, and at most {MAX_CANDIDATES} are allowed; popular takes most of them (1000)",
+            f"a page takes up to 1501 candidates, and at most {MAX_CANDIDATES} are allowed; sources[0] takes the most (1000)",
         ),
     ],
 )

@@ -277,7 +277,7 @@ async def test_home_stream_without_redis_resumes_when_redis_returns() -> None:
 async def test_home_stream_listener_stops_when_network_closes(kind: str) -> None:
     async with network(kind) as (here, there):
         (ann,) = await register(here, "ann")
-        at_ann = Listener(await seen_by(there, ann), None)
+        at_ann = Listener((await seen_by(there, ann)).live())
         task = asyncio.create_task(at_ann.run())
 
         async def connected() -> int:

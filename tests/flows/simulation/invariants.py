@@ -346,7 +346,12 @@ class GraphSnapshot:
                 yield f"{member} put {place}, which no post has"
         shown = Counter((post, self.alive[post, SHOWS_EMOJI.number, place].data[1:]) for place, post in places.items())
         yield from (f"{post} shows {emoji!r} {n} times" for (post, emoji), n in shown.items() if n > 1)
-        for post, n in Counter(places.values()).items():
+        # Declared reactions have the number 255.
+        emoji = {
+            place: post for place, post in places.items() if self.alive[post, SHOWS_EMOJI.number, place].data[0] < 255
+        }
+        for post in set(places.values()):
+            n = Counter(emoji.values())[post]
             if n > Limits().emoji_of_post or not isinstance(self.objects.get(post), Post):
                 yield f"{post} shows {n} emoji"
 

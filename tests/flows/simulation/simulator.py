@@ -17,7 +17,17 @@ from unittest.mock import patch
 import numpy as np
 from msgspec.structs import replace
 
-from shoal.commands import members, moderation, polls, posts, ranking, reactions, relationships, reports
+from shoal.commands import (
+    declared_reactions,
+    members,
+    moderation,
+    polls,
+    posts,
+    ranking,
+    reactions,
+    relationships,
+    reports,
+)
 from shoal.commands.context import Writes
 from shoal.commands.members import ProfileChange
 from shoal.commands.polls import PollDraft
@@ -34,6 +44,7 @@ from shoal.core.events import FollowersLost
 from shoal.core.ids import BACKDATED_UNTIL_MS, IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import SHARDS
+from shoal.core.reactions import Reaction
 from shoal.graph import changes
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import VersionTokens, one_request
@@ -72,7 +83,12 @@ from tests.tagcloud.recount import stored_rows
 NAMES = ("ann", "ben", "cyd", "dan", "fay", "gus")
 """The first three members are in the upper half of the data sources, the others in the lower half."""
 TAGS = ("dawn", "reef", "surf")
-EMOJI = ("👍", "❤️", "🇳🇱")
+REACTIONS = (
+    Reaction(name="going", title="Going", group="attendance"),
+    Reaction(name="maybe", title="Maybe", group="attendance"),
+    Reaction(name="spam", title="Spam"),
+)
+EMOJI = ("👍", "❤️", "🇳🇱", *(reaction.name for reaction in REACTIONS))
 ELSEWHERE = ("https://reef.example/@harbour", "https://dawn.example/@harbour")
 LENGTH = 4
 _REFUSALS = (Conflict, Gone, NotAllowed, NotFound, Unavailable)
@@ -233,6 +249,8 @@ class Simulator:
         """
         with _quiet():
             self.members = [await self._registered(name) for name in NAMES]
+            for reaction in REACTIONS:
+                await self._declared(reaction)
             await self._begin()
             workers = [asyncio.create_task(self._work()) for _ in range(2)]
             if self._fickle:
@@ -254,6 +272,12 @@ class Simulator:
             with suppress(Unavailable):
                 # The response to the first attempt may have been lost.
                 return await members.find(self.writes, name) or await members.register(self.writes, name)
+
+    async def _declared(self, reaction: Reaction) -> None:
+        while True:
+            with suppress(Unavailable):
+                await declared_reactions.declare(self.writes, reaction)
+                return
 
     async def _begin(self) -> None:
         """Create follows that exist before the operations."""

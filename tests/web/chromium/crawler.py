@@ -54,7 +54,7 @@ _ADMINS = frozenset(
         "moderation-rule",
     }
 )
-_OF_HERO = re.compile(r"(?!/posts/{own}/history).*{(own|talk|album|list|filter|sender)}")
+_OF_HERO = re.compile(r"(?!/posts/{own}/history|/feeds/{feed}$).*{(own|talk|album|list|feed|filter|sender)}")
 """Paths of objects that only Hal may see. The earlier versions of his post are public."""
 _REFUSED = frozenset({403, 404, 410})
 _SECONDS = 60

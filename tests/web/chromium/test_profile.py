@@ -126,6 +126,28 @@ def test_profile_menu_works_with_keyboard_and_without_scripts(at: LiveServer, ch
         ).to_be_visible()
 
 
+@pytest.mark.parametrize("granted", [True, False], ids=["allowed", "refused"])
+def test_copy_button_copies_link_or_shows_it_if_browser_refuses(
+    at: LiveServer, chromium: Browser, *, granted: bool
+) -> None:
+    author = at.join(f"linked_{'by_all' if granted else 'by_hand'}")
+    with screen(at, chromium) as ours:
+        ours.page.context.grant_permissions(["clipboard-read", "clipboard-write"] if granted else [], origin=at.url)
+        page = ours.open(f"/@{author.name}")
+        page.get_by_role("main").get_by_role("link", name="More options").click()
+        button, link = page.get_by_role("button", name="Copy link"), f"{at.url}/@{author.name}"
+        if granted:
+            button.click()
+            expect(page.get_by_text("Link copied.")).to_be_visible()
+            assert page.evaluate("navigator.clipboard.readText()") == link
+        else:
+            page.on("dialog", lambda dialog: dialog.dismiss())
+            with page.expect_event("dialog") as shown:
+                button.click()
+            assert (shown.value.message, shown.value.default_value) == ("Copy link", link)
+            expect(page.get_by_text("Link copied.")).to_have_count(0)
+
+
 def test_portfolio_page_needs_no_scripts_and_fills_the_window(at: LiveServer, chromium: Browser) -> None:
     gus = at.join("gus")
     for _ in range(9):

@@ -52,6 +52,7 @@ from shoal.core.ids import shard_of
 from shoal.core.kinds import PostKind
 from shoal.core.model import App, Media, Member, Post, Share
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
+from shoal.core.reactions import StoredReactions
 from shoal.graph.access import association
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Cursor, Graph, Reader, Store
 from shoal.graph.kinds import all_kinds
@@ -72,6 +73,7 @@ from shoal.graph.schema import (
     kind_key,
     name_block_key,
     preferences_key,
+    reactions_key,
     seen_key,
     server_key_key,
     share_key,
@@ -95,6 +97,7 @@ _KEY_OF: Mapping[type[AnyNode], Callable[[Any], Key | None]] = {
     ChallengeKey: lambda _key: challenge_key_key(),
     SeenPosts: lambda seen: seen_key(seen.member_id),
     PostKind: lambda kind: kind_key(kind.name),
+    StoredReactions: lambda _: reactions_key(),
 }
 """The unique key of each type of object. It must refer to the object; the key of a login refers to its member."""
 

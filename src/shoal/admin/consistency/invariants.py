@@ -27,6 +27,7 @@ from shoal.graph.schema import (
     PUBLIC_LISTS,
     REMOVED_PICTURES,
     RESTRICTED_COMMENTS_ON,
+    SETS_FEED,
     SHOWS_EMOJI,
     TAG_OF,
     AssocType,
@@ -218,8 +219,8 @@ def _made(atype: AssocType, id1: int, id2: int) -> int:
 def ends(links: Links, objects: Objects) -> Found:
     """Check that live associations start and end at existing objects. Inverses are not checked separately."""
     # Do not check mutes of threads: the root may be deleted, while its comments, and therefore the mute, remain. The pictures of a
-    # removed post remain after its deletion, too, and so do follows of a named feed.
-    other = (*LISTED, MUTES_THREAD, REMOVED_PICTURES, FOLLOWS_FEED)
+    # removed post remain after its deletion, too, and so do follows and saved values of a named feed.
+    other = (*LISTED, MUTES_THREAD, REMOVED_PICTURES, FOLLOWS_FEED, SETS_FEED)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
     named = (TAG_OF.inverse, CELL_OF.inverse, DECLARED_BY.inverse, INDEX_OF.inverse)
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number not in named]))

@@ -38,6 +38,7 @@ from shoal.core.model import (
     Token,
 )
 from shoal.core.publishing import HeldContent
+from shoal.core.reactions import StoredReactions
 from shoal.core.signup import Invitation
 from shoal.core.webhooks import Webhook
 from shoal.graph.bulk import FIRST
@@ -70,6 +71,7 @@ from shoal.graph.schema import (
     POSTED_TO_FOLLOWERS,
     PUBLISHED,
     QUEUED,
+    REACTIONS,
     RESTRICTED_COMMENTS_ON,
     REVISED,
     SCHEDULES,
@@ -116,6 +118,7 @@ LISTED = (
     SERVER_KEYS,
     WEBHOOKS,
     KINDS,
+    REACTIONS,
     EXTERNAL_IDS,
     BULK_ACTIONS,
     ATTACHED,
@@ -144,6 +147,7 @@ _OF_NETWORK: dict[type[AnyNode], AssocType] = {
     BulkAction: BULK_ACTIONS,
     Webhook: WEBHOOKS,
     PostKind: KINDS,
+    StoredReactions: REACTIONS,
 }
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -253,7 +257,14 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
         case App() | ExternalLink():
             yield from _of_products(node)
         case (
-            EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | Webhook() | BulkAction() | PostKind()
+            EmailDomainBlock()
+            | CanonicalEmailBlock()
+            | IpBlock()
+            | NameBlock()
+            | Webhook()
+            | BulkAction()
+            | PostKind()
+            | StoredReactions()
         ):
             yield EVERYBODY, _OF_NETWORK[type(node)].number, node.id
 

@@ -263,6 +263,9 @@ class Reason(msgspec.Struct):
 class RecordCounts(msgspec.Struct):
     taken: int = 0
     there: int = 0
+    changed: int = 0
+    """Existing objects that were changed, because their records have changed since the last import."""
+    deleted: int = 0
     refused: dict[str, Reason] = msgspec.field(default_factory=dict)
 
     @property

@@ -27,6 +27,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput, Unfit
+from shoal.core.feeds.decode_errors import key_step, message_of
 from shoal.core.feeds.expressions import (
     ABOUT_AUTHORS,
     COUNTED,
@@ -71,11 +72,12 @@ MAX_LIST_MEMBERS = 500
 _NEVER_HOURS = 876_000.0
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{1,49}")
-_RESERVED_NAMES = ("dry_run",)
-"""Paths of the API that a feed with this name would collide with."""
+_RESERVED_NAMES = ("dry_run", "new")
+"""Paths of the API and of the web app that a feed with this name would collide with."""
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _NUMBER = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")
+_LIST_ID = re.compile(r"[0-9]{1,19}")
 _AUTHOR = re.compile(r"[a-z0-9_]+")
 
 _Most = Annotated[int, Meta(ge=1, le=1_000)]
@@ -110,7 +112,7 @@ class Followees(_Source, frozen=True, kw_only=True, tag="followees"):
 class OnList(_Source, frozen=True, kw_only=True, tag="list"):
     """Posts by the members of one of the owner's lists. Only the owner of the list can read it."""
 
-    list: Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")]
+    list: Annotated[str, Meta(min_length=1, max_length=19)]
     """The id of the list."""
 
 
@@ -208,7 +210,13 @@ class BooleanParameter(
 
 
 class TextParameter(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="text"
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="type",
+    tag="text",
 ):
     default: _Text
     choices: Annotated[tuple[_Text, ...], Meta(max_length=MAX_CHOICES)] = ()
@@ -272,7 +280,7 @@ class NamedFeed(Node, frozen=True, tag="named_feed"):
     name: str = ""
     """The name of a feed of the server, by which it is read; empty for a feed of a member."""
     shared: bool = False
-    """Whether other members may read and copy it. Feeds of the server always are."""
+    """Whether anyone may read it, and other members may copy it. Feeds of the server always are."""
     origin_id: int = 0
     """The feed of which this one is a copy; 0 for none."""
 
@@ -293,7 +301,7 @@ def declaration_of(document: object) -> FeedDeclaration:
         else:
             declared = msgspec.convert(document, FeedDeclaration)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise InvalidInput(f"declaration: {error}", field="declaration") from error
+        raise InvalidInput(message_of(error, document, FeedDeclaration), field="declaration") from error
     if (size := len(msgspec.json.encode(declared))) > MAX_BYTES:
         raise InvalidInput(f"declaration: at most {MAX_BYTES} bytes (got {size})", field="declaration")
     return _checked(declared)
@@ -303,10 +311,10 @@ def _checked(declared: FeedDeclaration) -> FeedDeclaration:
     """Return a declaration in normalized form. Raises `InvalidInput`."""
     for name, parameter in declared.parameters.items():
         _check_parameter(name, parameter)
-    for language in declared.filters.languages:
+    for at, language in enumerate(declared.filters.languages):
         if not _LANGUAGE.fullmatch(language):
             raise InvalidInput(
-                f"filters.languages: expected codes such as en or de (got {language!r})", field="filters"
+                f"filters.languages[{at}]: expected codes such as en or de (got {language!r})", field="filters"
             )
     filters, order = declared.filters, declared.order
     if filters.maximum_age_hours is not None and filters.maximum_age_hours <= filters.minimum_age_hours:
@@ -324,39 +332,47 @@ def _checked(declared: FeedDeclaration) -> FeedDeclaration:
     declared.expression()
     names = ("tags_any", "tags_all", "tags_none")
     filters = replace(filters, **{name: _checked_tags(name, getattr(filters, name)) for name in names})
-    sources = tuple(map(_checked_source, declared.sources))
-    if len({msgspec.json.encode(replace(source, most=1)) for source in sources}) < len(sources):
-        raise InvalidInput("sources: each source may be given once", field="sources")
+    sources = tuple(_checked_source(f"sources[{at}]", source) for at, source in enumerate(declared.sources))
+    known: set[bytes] = set()
+    for at, source in enumerate(sources):
+        encoded = msgspec.json.encode(replace(source, most=1))
+        if encoded in known:
+            raise InvalidInput(f"sources[{at}]: each source may be given once", field="sources")
+        known.add(encoded)
     return replace(declared, sources=sources, filters=filters)
 
 
 def _checked_tags(name: str, tags: tuple[str, ...]) -> tuple[str, ...]:
+    checked = (_checked_tag(f"filters.{name}[{at}]", tag) for at, tag in enumerate(tags))
+    return tuple(dict.fromkeys(checked))
+
+
+def _checked_tag(path: str, tag: str) -> str:
     try:
-        return tuple(dict.fromkeys(map(check_tag, tags)))
+        return check_tag(tag)
     except InvalidInput as error:
-        raise InvalidInput(f"filters.{name}: {error}", field="filters") from None
+        raise InvalidInput(
+            f"{path}: {error} (got {tag[:60]!r})", field=path.partition(".")[0].partition("[")[0]
+        ) from None
 
 
-def _checked_source(source: Source) -> Source:
+def _checked_source(path: str, source: Source) -> Source:
     if isinstance(source, WithTag):
-        try:
-            return replace(source, tag=check_tag(source.tag))
-        except InvalidInput as error:
-            raise InvalidInput(f"sources: {error} (got {source.tag!r})", field="sources") from None
+        return replace(source, tag=_checked_tag(f"{path}.tag", source.tag))
     if isinstance(source, ByAuthor):
         author = source.author.removeprefix("@").lower()
         if not _AUTHOR.fullmatch(author):
             raise InvalidInput(
-                f"sources: expected a user name of letters, digits and _ (got {source.author!r})", field="sources"
+                f"{path}.author: expected a user name of letters, digits and _ (got {source.author!r})", field="sources"
             )
         return replace(source, author=author)
-    if isinstance(source, OnList) and int(source.list) > MAX_ID:
-        raise InvalidInput(f"sources: expected the id of a list (got {source.list})", field="sources")
+    if isinstance(source, OnList) and not (_LIST_ID.fullmatch(source.list) and int(source.list) <= MAX_ID):
+        raise InvalidInput(f"{path}.list: expected the id of a list (got {source.list!r})", field="sources")
     return source
 
 
 def _check_parameter(name: str, parameter: Parameter) -> None:
-    field = f"parameters.{name}"
+    field = f"parameters{key_step(name)}"
     if not _PARAMETER.fullmatch(name):
         raise InvalidInput(f"{field}: expected 1 to 30 lower-case letters, digits and underscores", field="parameters")
     if isinstance(parameter, NumberParameter) and not parameter.minimum <= parameter.default <= parameter.maximum:
@@ -427,7 +443,7 @@ def checked_name(name: str) -> str:
             field="name",
         )
     if name in _RESERVED_NAMES:
-        raise InvalidInput(f"name: {name} is reserved for the API", field="name")
+        raise InvalidInput(f"name: {name} is reserved for the server", field="name")
     return name
 
 
@@ -437,6 +453,8 @@ class Part(NamedTuple):
     name: str
     reads: int
     candidates: int
+    path: str = ""
+    """The place of the source in the declaration; empty for another part."""
 
 
 class Cost(NamedTuple):
@@ -463,8 +481,10 @@ _READS: Mapping[type, Callable[[Any], int]] = {
 }
 _PAGE_READS = 12
 """Bulk reads that hydrate and filter a page."""
-_RECIPE_READS = 45
-"""Bulk reads of the facts of the For you feed: 4 lists of neighbors and counts, and the lists of what the reader likes."""
+_RECIPE_READS = 50
+"""Bulk reads of the facts of the For you feed: 4 lists of neighbors and counts, 5 of declared reactions, and the lists of what the
+reader likes."""
+_REACTION_READS = 3
 _EXPRESSION_READS = {COUNTED: 1, SEEN: 1, ABOUT_AUTHORS: 1, PERSONAL: 20, frozenset(("recent",)): 13}
 
 
@@ -477,14 +497,15 @@ def cost_of(declared: FeedDeclaration, contained: Mapping[str, FeedDeclaration] 
 
 
 def _source_parts(declared: FeedDeclaration, contained: Mapping[str, FeedDeclaration]) -> Iterator[Part]:
-    for source in declared.sources:
+    for at, source in enumerate(declared.sources):
+        path = f"sources[{at}]"
         if not isinstance(source, OfFeed):
-            yield _part_of(source, "", ranked=declared.ranked)
+            yield _part_of(source, "", path, ranked=declared.ranked)
         elif source.feed in contained:
             for inner in contained[source.feed].sources:
                 if not isinstance(inner, OfFeed):
                     limited = replace(inner, most=min(inner.most, source.most))
-                    yield _part_of(limited, f"feed {source.feed}: ", ranked=declared.ranked)
+                    yield _part_of(limited, f"feed {source.feed}: ", path, ranked=declared.ranked)
 
 
 def _page_parts(declared: FeedDeclaration) -> Iterator[Part]:
@@ -496,10 +517,12 @@ def _page_parts(declared: FeedDeclaration) -> Iterator[Part]:
         for terms, reads in _EXPRESSION_READS.items():
             if used := sorted(terms & expression.terms):
                 yield Part(", ".join(used), reads, 0)
+        if expression.reactions:
+            yield Part("declared reactions", _REACTION_READS, 0)
 
 
-def _part_of(source: Source, prefix: str, *, ranked: bool) -> Part:
-    return Part(f"{prefix}{label_of(source)}", _READS[type(source)](source), source.most if ranked else 0)
+def _part_of(source: Source, prefix: str, path: str, *, ranked: bool) -> Part:
+    return Part(f"{prefix}{label_of(source)}", _READS[type(source)](source), source.most if ranked else 0, path)
 
 
 def label_of(source: Source) -> str:
@@ -537,6 +560,6 @@ def check_cost(cost: Cost) -> None:
             part = max(cost.parts, key=lambda part: getattr(part, name))
             raise Unfit(
                 f"sources: a page takes up to {total} {name}, and at most {most} are allowed; "
-                f"{part.name} takes most of them ({getattr(part, name)})",
+                f"{part.path or part.name} takes the most ({getattr(part, name)})",
                 field="sources",
             )

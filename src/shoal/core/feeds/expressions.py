@@ -60,6 +60,8 @@ TERMS: Mapping[str, Type] = {
     "tags": "tags",
 }
 """The terms and their types. docs/reference/feeds.md says what they mean."""
+REACTION = "reaction_"
+"""Beginning of the terms that count declared reactions, such as `reaction_cooked`."""
 COUNTED = frozenset(("likes", "shares", "comments"))
 ABOUT_AUTHORS = frozenset(("author_followers", "author_posts"))
 PERSONAL = frozenset(("author_interest", "tag_interest"))
@@ -94,6 +96,11 @@ class Expression:
 
     summands: tuple[Summand, ...]
     terms: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def reactions(self) -> frozenset[str]:
+        """The names of the declared reactions that it counts."""
+        return frozenset(term.removeprefix(REACTION) for term in self.terms if term.startswith(REACTION))
 
 
 class _Token(NamedTuple):
@@ -298,13 +305,14 @@ class _Parser:
             return self._constant("boolean", token.text == "true", token)
         if token.text in FUNCTIONS:
             return self._call(token)
-        if token.text not in TERMS:
+        if token.text not in TERMS and not token.text.startswith(REACTION):
             raise self._error(
                 token.at,
-                f"unknown name {token.text[:40]!r}; terms are {', '.join(TERMS)}; functions are {', '.join(FUNCTIONS)}",
+                f"unknown name {token.text[:40]!r}; terms are {', '.join(TERMS)} and {REACTION}... with the name of a"
+                f" declared reaction; functions are {', '.join(FUNCTIONS)}",
             )
         self._terms.add(token.text)
-        return self._node("term", TERMS[token.text], token.at, value=token.text)
+        return self._node("term", TERMS.get(token.text, "number"), token.at, value=token.text)
 
     def _call(self, token: _Token) -> Node:
         self._expect("(")

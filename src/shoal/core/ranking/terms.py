@@ -43,6 +43,8 @@ class CandidateFacts(NamedTuple):
 
     likes: Column
     """Number of likes and shares by all members, including followees."""
+    reactions: Column
+    """Number of declared reactions, times their weights."""
     friend_likes: Column
     """Number of likes and shares by members whom the viewer follows."""
     friends_following: Column
@@ -98,7 +100,7 @@ TERMS = (
     Term(
         "reactions",
         "1,023 likes and shares by others",
-        "min(1, log2(1 + others + 4 friends) / 10)",
+        "min(1, log2(1 + others + 4 friends + reactions) / 10), where declared reactions count by their weights",
         _SATURATION,
     ),
     Term(
@@ -207,7 +209,7 @@ def best_first(scored: Column, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int
 
 
 def _weighted_likes(facts: CandidateFacts) -> Column:
-    return np.maximum(facts.likes - facts.friend_likes, 0.0) + FRIEND_FACTOR * facts.friend_likes
+    return np.maximum(facts.likes - facts.friend_likes, 0.0) + FRIEND_FACTOR * facts.friend_likes + facts.reactions
 
 
 def _doublings(amount: Column, most: int) -> Column:
@@ -266,6 +268,8 @@ class ReasonFacts(NamedTuple):
     town: str = ""
     """The town where the viewer lives, if distances are measured from there."""
     country: str = ""
+    declared: bool = False
+    """Whether the post has declared reactions, which may count too."""
     picked: str = ""
     """A tag of the post that the viewer selected as an interest."""
     tag: str = ""
@@ -314,6 +318,8 @@ def spoken(number: float) -> str:
 
 
 def _reactions(_value: float, facts: ReasonFacts) -> ReasonWords:
+    if facts.declared:
+        return ReasonWords("likes, shares and other reactions")
     return counted("one like or share", "%(n)s likes and shares", facts.reactions)
 
 

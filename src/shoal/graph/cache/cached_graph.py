@@ -251,32 +251,50 @@ class CachedGraph:
     async def _counts_of(
         self, id1s: Sequence[int], atypes: Sequence[AssocType], ticket: Any
     ) -> dict[AssocType, dict[int, int]]:
-        answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
-        numbered = [(atype.number, answer[atype]) for atype in atypes]
         known = self._counts.many(id1s)
         missing = [] if len(known) == len(id1s) else [id1 for id1 in id1s if id1 not in known]
-        for id1, lengths in known.items():
-            try:
-                for number, counts in numbered:
-                    if n := lengths[number]:
-                        counts[id1] = n
-            except KeyError:
-                # The object's dictionary of counts lacks a requested type. `count_in` returns whether its count is 0 or
-                # unknown.
-                for number, counts in numbered:
-                    count = count_in(lengths, number)
-                    if count is None:
-                        missing.append(id1)
-                        self._counts.count(0, 1)
-                        break
-                    if count:
-                        counts[id1] = count
+        answer: dict[AssocType, dict[int, int]] = {}
+        try:
+            for atype in atypes:
+                number = atype.number
+                answer[atype] = {id1: n for id1, lengths in known.items() if (n := lengths[number])}
+        except KeyError:
+            # The dictionary of counts of an object lacks a requested type.
+            answer = {atype: {} for atype in atypes}
+            missing += self._add_counts(known, answer)
         if missing:
             found = await self._store.assoc_count(missing, self._counted_with(atypes))
             for atype in atypes:
                 answer[atype].update(found[atype])
             self._keep_counts(missing, found, ticket)
         return answer
+
+    def _add_counts(self, known: Mapping[int, dict[int, int]], answer: Mapping[AssocType, dict[int, int]]) -> list[int]:
+        """Add the cached counts of objects to `answer`, and return the objects of which a count is unknown."""
+        missing = []
+        for id1, lengths in known.items():
+            for atype, counts in answer.items():
+                count = count_in(lengths, atype.number)
+                if count is None:
+                    missing.append(id1)
+                    self._counts.count(0, 1)
+                    break
+                if count:
+                    counts[id1] = count
+        return missing
+
+    async def _lengths_of(self, id1: int, atypes: Sequence[AssocType], ticket: Any) -> list[int]:
+        """Return the counts of one object: a faster `_counts_of`."""
+        if (lengths := self._counts.get(id1)) is not None:
+            try:
+                known = [lengths[atype.number] for atype in atypes]
+            except KeyError:
+                pass  # A count is 0 or unknown, as `_counts_of` decides.
+            else:
+                self._counts.count(1, 0)
+                return known
+        answer = await self._counts_of((id1,), atypes, ticket)
+        return [answer[atype].get(id1, 0) for atype in atypes]
 
     def _counted_with(self, atypes: Sequence[AssocType]) -> Sequence[AssocType]:
         return atypes if self._joining is None else self._joining.counted_with(atypes)
@@ -314,8 +332,7 @@ class CachedGraph:
         short: list[AssocType] = []
         long: list[AssocType] = []
         # Read the counts first, because empty lists (blocks and mutes, for most members) need not be read.
-        for atype, counts in (await self._counts_of((id1,), atypes, ticket)).items():
-            n = counts.get(id1, 0)
+        for atype, n in zip(atypes, await self._lengths_of(id1, atypes, ticket), strict=True):
             if n > self._short or not atype.counted:
                 long.append(atype)
             elif n:
@@ -404,7 +421,7 @@ class CachedGraph:
             await self._note(read, (id1,), (atype,))
         if atype.counted:
             ticket = await self._guard.enter((id1,))
-            if not (await self._counts_of((id1,), (atype,), ticket))[atype]:
+            if await self._lengths_of(id1, (atype,), ticket) == [0]:
                 return []
         before, after, limit, oldest_first = at
         if not oldest_first and limit <= HEAD:
@@ -513,7 +530,7 @@ class CachedGraph:
             await self._note(read, (id1,), atypes)
             await self._note(read, (other,), (listed,))
         ticket = await self._guard.enter((other,))
-        if not (await self._counts_of((other,), (listed,), ticket))[listed]:
+        if await self._lengths_of(other, (listed,), ticket) == [0]:
             return dict.fromkeys(atypes, _NOTHING)
         those = await self._set(other, listed)
         ticket = await self._guard.enter((id1,))
@@ -543,7 +560,7 @@ class CachedGraph:
         The shorter of the two is read: the whole list, or only its associations with `those` ids.
         """
         ticket = await self._guard.enter((id1,))
-        n = (await self._counts_of((id1,), (atype,), ticket))[atype].get(id1, 0)
+        (n,) = await self._lengths_of(id1, (atype,), ticket)
         if not n:
             return _NOTHING
         if n <= self._short:
@@ -558,7 +575,18 @@ class CachedGraph:
         await self.commit_owing(batch)
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
-        return await self._shielded.run(self._commit(batch))
+        return await self._shielded.run(self._commit_bulk(batch) if batch.bulk else self._commit(batch))
+
+    async def _commit_bulk(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        pending_inverses: list[tuple[Job, InverseOp]] = []
+
+        async def write() -> None:
+            pending_inverses.extend(await self._store.commit_owing(batch))
+
+        names = name_marks([op.key for op in batch.keys]) if batch.keys else []
+        changed = {id_ for id_, _ in lists_of(batch)}.union([op.id for op in batch.objects], names)
+        await self._write(changed, partial(self._entries.forget_many, changed), write, self.changes.forget_all)
+        return pending_inverses
 
     async def _commit(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
         lists = lists_of(batch)
@@ -594,6 +622,9 @@ class CachedGraph:
     @property
     def loads(self) -> bool:
         return isinstance(self._store, Loading) and self._store.loads
+
+    def store_of(self, shard: int) -> int:
+        return self._store.store_of(shard) if isinstance(self._store, Loading) else 0
 
     async def load(self, part: LoadPart) -> None:
         if not isinstance(self._store, Loading):

@@ -15,6 +15,7 @@ import msgspec
 
 from shoal.core.ids import EPOCH_MS, floor_at, milliseconds_of, named
 from shoal.core.model import ScheduledPost
+from shoal.core.reactions import is_named
 from shoal.graph.contract import Assoc, AssocOp, Batch
 from shoal.graph.schema import HELD, NOTIFIED, AssocType
 
@@ -58,8 +59,8 @@ class Kind(StrEnum):
 
 
 ABOUT_POSTS = frozenset({Kind.MENTION, Kind.POST, Kind.LIKE, Kind.SHARE, Kind.REACTION, Kind.EDIT, Kind.POLL})
-GROUPED = frozenset({Kind.LIKE, Kind.SHARE, Kind.FOLLOW})
-"""Kinds that are shown in groups."""
+GROUPED = frozenset({Kind.LIKE, Kind.SHARE, Kind.REACTION, Kind.FOLLOW})
+"""Kinds that are shown in groups. Declared reactions are too, by their names; emoji are not."""
 FOR_STAFF = frozenset({Kind.REGISTRATION, Kind.REPORT, Kind.HELD})
 ABOUT_REPORTS = frozenset({Kind.REPORT, Kind.REPORT_RESOLVED})
 WITHOUT_ACTOR = frozenset({Kind.REPORT_RESOLVED, Kind.UNPUBLISHED, Kind.APPROVED, Kind.REJECTED})
@@ -124,6 +125,8 @@ class Group(NamedTuple):
     kind: Kind
     about: int
     stretch: int
+    name: str = ""
+    """The name of a declared reaction."""
 
     @property
     def first(self) -> int:
@@ -139,9 +142,10 @@ STRETCHES = (EPOCH_MS // _GROUP_MS, milliseconds_of(2**63 - _MOMENT) // _GROUP_M
 
 
 def group_of(notice: Notice, time: int) -> Group | None:
-    if notice.kind not in GROUPED:
+    # `notice.emoji` is empty, an emoji, or the name of a declared reaction.
+    if notice.kind not in GROUPED or not is_named(notice.emoji):
         return None
-    return Group(notice.kind, notice.about, milliseconds_of(time) // _GROUP_MS)
+    return Group(notice.kind, notice.about, milliseconds_of(time) // _GROUP_MS, notice.emoji)
 
 
 def end_of_poll(poll_id: int, expires_at: int) -> int:

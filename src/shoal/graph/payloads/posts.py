@@ -10,18 +10,20 @@ Every writer of posts uses these rules, so the length of a list equals the displ
 - Public posts with a location are in the lists of their cells; readers hide posts that the viewer may not see.
 - Activity times are rounded to the minute, so concurrent writers produce identical entries and the latest minute wins.
 - An emoji position is an id on the post's shard with one of a fixed number of keys, which limits the number of emoji of a post.
+  A declared reaction has the same associations, with its name in place of the emoji.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from shoal.core.events import PostNarrowed, ShareDeleted, TagsUsed
 from shoal.core.ids import SEQUENCE_BITS, SHARD_BITS, SPREAD, floor_at, milliseconds_of, shard_of
+from shoal.core.kind_index import kind_name
 from shoal.core.model import OPEN, Post, Share, Visibility
 from shoal.core.places import cells_of
 from shoal.core.text import normalized, parse, tags_of
@@ -37,6 +39,8 @@ from shoal.graph.schema import (
     POSTED_RESTRICTED,
     POSTED_TO_FOLLOWERS,
     PUBLISHED,
+    PUTS_EMOJI,
+    REACTS,
     RESTRICTED_COMMENTS_ON,
     SHARES,
     SHOWS_EMOJI,
@@ -45,6 +49,7 @@ from shoal.graph.schema import (
     Key,
     cell_id,
     emoji_position_key,
+    index_id,
     public_list,
     share_key,
     tag_id,
@@ -155,6 +160,7 @@ def narrow(batch: Batch, before: Post, after: Post, now: int) -> None:
             visibility=after.visibility,
             tag_ids=tuple(map(tag_id, before.tags)),
             mention_ids=tuple(mention.id for mention in before.mentions),
+            list_ids=list_ids(before),
         )
     )
 
@@ -190,6 +196,12 @@ def cell_ids(post: Post | None) -> frozenset[int]:
     if post is None or post.place is None or post.visibility is not Visibility.PUBLIC:
         return frozenset()
     return frozenset(map(cell_id, cells_of(post.place)))
+
+
+def list_ids(post: Post) -> tuple[int, ...]:
+    """Return the ids of the lists of its kind and its map cells that contain a post; none unless it is public."""
+    kinds = (index_id(kind_name(post.kind)),) if post.kind and post.visibility is Visibility.PUBLIC else ()
+    return (*kinds, *sorted(cell_ids(post)))
 
 
 def move_between_cells(batch: Batch, before: Post | None, after: Post | None) -> None:
@@ -261,17 +273,21 @@ def hidden_batch(post: Post, hidden: int, at: int) -> tuple[Post, Batch]:
     return after, batch
 
 
-_MANY = 100
+_MANY = 200
 """Maximum number of emoji positions to read; no post has as many."""
+_BY_NAME = 255
+"""The number of the positions of declared reactions, whose keys have the name instead."""
 
 
 class EmojiPosition(NamedTuple):
-    """An emoji with which a post was reacted to, and the id by which these reactions are counted."""
+    """An emoji or declared reaction on a post, and the id by which these reactions are counted."""
 
     id: int
     emoji: str
+    """The emoji, or the name of a declared reaction."""
 
 
+Positions: TypeAlias = Sequence[EmojiPosition]
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[tuple[EmojiPosition, ...]] = msgspec.msgpack.Decoder(tuple[EmojiPosition, ...])
 
@@ -285,16 +301,33 @@ def chosen_of(assoc: Assoc | None) -> tuple[EmojiPosition, ...]:
     return _decoder.decode(assoc.data) if assoc is not None else ()
 
 
-def encode_position(number: int, emoji: str) -> bytes:
+def encode_position(position: int | str, emoji: str) -> bytes:
     """Encode the data of the association from a post to an emoji: the emoji's position on the post (one byte), and the emoji.
 
-    The position is the `number` that `emoji_position_key` reserves.
+    The position is the one that `emoji_position_key` reserves.
     """
-    return bytes((number,)) + emoji.encode()
+    return bytes((_BY_NAME if isinstance(position, str) else position,)) + emoji.encode()
 
 
 def key_of_position(post_id: int, assoc: Assoc) -> Key:
-    return emoji_position_key(shard_of(post_id), post_id, assoc.data[0])
+    number, text = assoc.data[0], assoc.data[1:].decode()
+    return emoji_position_key(shard_of(post_id), post_id, text if number == _BY_NAME else number)
+
+
+def put_reactions(batch: Batch, member_id: int, post_id: int, time: int, *, had: Positions, has: Positions) -> None:
+    """Replace the reactions of a member to a post. `had` are those as stored, and `has` the new ones, in the order of their use."""
+    if has:
+        batch.assoc_add(member_id, REACTS, post_id, time, encode_chosen(has))
+    else:
+        batch.assoc_del(member_id, REACTS, post_id, time)
+    for position in had:
+        if position not in has:
+            batch.assoc_del(member_id, PUTS_EMOJI, position.id, time)
+    for position in has:
+        if position not in had:
+            # An `EmojiPosition` does not refer to its post. So store the post's id as data: the consumer that writes the inverse
+            # needs it to check whether the post still exists.
+            batch.assoc_add(member_id, PUTS_EMOJI, position.id, time, post_id.to_bytes(8))
 
 
 async def emoji_positions(graph: Reader, post_ids: Sequence[int]) -> dict[int, list[EmojiPosition]]:

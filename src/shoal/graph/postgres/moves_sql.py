@@ -8,7 +8,7 @@ its state becomes `copying`, so no shard stays blocked because a mover died.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _TABLES = """
     ALTER TABLE shoal.moving DROP CONSTRAINT moving_state_check;
@@ -83,16 +83,27 @@ _BEAT = """
 
 MIGRATION = _TABLES + _WATCH + _BEAT
 
-# Bits 10 to 22 of an id are its shard. The shard of a user name or e-mail address is computed from its text.
-BY_SHARD = """
-    CREATE FUNCTION shoal.shard_of(id bigint) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-        'SELECT ((id >> 10) & 8191)::smallint';
-    CREATE FUNCTION shoal.key_shard(space text, name text, id bigint) RETURNS smallint
+
+def _key_shard(spaces: Iterable[str]) -> str:
+    """Return the function that computes the shard of a key: from its name in these spaces, and from its id in the others."""
+    named = ", ".join(f"'{space}'" for space in spaces)
+    return f"""
+    CREATE OR REPLACE FUNCTION shoal.key_shard(space text, name text, id bigint) RETURNS smallint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-        SELECT CASE WHEN space IN ('user_name', 'email') THEN (
+        SELECT CASE WHEN space IN ({named}) THEN (
             ('x' || substr(md5(name), 1, 2))::bit(8)::integer % 64 * 128
             + ('x' || substr(md5(name), 5, 2))::bit(8)::integer % 128)::smallint
         ELSE shoal.shard_of(id) END $$;
+"""
+
+
+# Bits 10 to 22 of an id are its shard.
+BY_SHARD = (
+    """
+    CREATE FUNCTION shoal.shard_of(id bigint) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+        'SELECT ((id >> 10) & 8191)::smallint';"""
+    + _key_shard(("user_name", "email"))
+    + """
     ALTER TABLE shoal.moving DROP CONSTRAINT moving_source_check;
     ALTER TABLE shoal.moving RENAME COLUMN source TO shard;
     -- First to negative numbers, because a shard may have the number of another row's data source.
@@ -114,7 +125,11 @@ BY_SHARD = """
     DROP FUNCTION shoal.source_of;
     DROP FUNCTION shoal.watch;
     DROP FUNCTION shoal.commit;
-""" + _WATCH.replace("sources", "key_shards").replace("data source", "shard").replace("source", "shard")
+"""
+    + _WATCH.replace("sources", "key_shards").replace("data source", "shard").replace("source", "shard")
+)
+# A new space in `bulk.NAMED_BY_PLACE` needs another migration like this.
+EXTERNAL_IDS_BY_NAME = _key_shard(("user_name", "email", "external_id"))
 
 BEAT = "SELECT version, map::text, peers FROM shoal.beat($1, $2, $3)"
 # As `shoal.beat`, without registering the process.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from shoal.graph.migrations import Migration, TableIndex, short
 from shoal.graph.postgres.event_log_sql import MIGRATION as EVENT_LOG
-from shoal.graph.postgres.moves_sql import BY_SHARD
+from shoal.graph.postgres.moves_sql import BY_SHARD, EXTERNAL_IDS_BY_NAME
 from shoal.graph.postgres.moves_sql import MIGRATION as MOVING
 from shoal.graph.postgres.ranks import DIVIDE_BY_LISTED
 from shoal.graph.postgres.ranks import MIGRATION as RANKS
@@ -375,5 +375,6 @@ MIGRATIONS: tuple[Migration, ...] = (
     _COVERED,
     # Older code can use the store while its event log is off (`event_log.switch`).
     short(EVENT_LOG + _COMMIT_UNLOGGED + _COMMIT_LOGGED, 8),
+    short(EXTERNAL_IDS_BY_NAME, 8),
 )
 """Schema versions in order, append-only. The number of applied versions is the greatest number in `shoal.version`."""

@@ -422,6 +422,9 @@ class ShardedGraph:
     def loads(self) -> bool:
         return all(isinstance(store, Loading) and store.loads for store in self._stores)
 
+    def store_of(self, shard: int) -> int:
+        return self._at(shard)
+
     async def load(self, part: LoadPart) -> None:
         """Store a chunk of an import. Each store stores either all rows of the chunk that belong to it, or none (see `Loading`)."""
         parts = part.by_store(np.array(self._owners))

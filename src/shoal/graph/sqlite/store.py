@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -49,6 +50,8 @@ T = TypeVar("T")
 
 _SWEEP_ROWS = 1_000
 """Maximum rows that a sweep deletes in one transaction, which takes a few milliseconds of the writer thread."""
+_RECENT_EVENTS = 1_024
+"""Number of unclaimed events in memory above which claims read the file."""
 _INLINE_LISTS = 64
 """Maximum number of lists that are read on the event loop; more lists are read in the thread."""
 
@@ -86,8 +89,12 @@ class SqliteGraph:
         self._claimed = 0
         # Numbers of acknowledged or parked events that later claims will still read, because they are above `_claimed`.
         self._early: set[int] = set()
+        # The newest committed events, with consecutive numbers: claims need not read them from the file.
+        self._recent: deque[Job] = deque()
+        self._committed = 0
+        """Number of the newest event that the writer has reported."""
         self._wake: WakeUp | None = None
-        self._writer = Writer(writing, owns, self._woken) if writing is not None else None
+        self._writer = Writer(writing, owns, self._added) if writing is not None else None
         self._writing = writing
 
     @classmethod
@@ -102,6 +109,17 @@ class SqliteGraph:
             return cls(path, owns, read_only=read_only, logs=logs)
         except (sqlite3.Error, OSError) as error:
             raise Unavailable(f"cannot open the store {path.name}: {error}") from error
+
+    def _added(self, jobs: Sequence[Job], last: int) -> None:
+        """Note the events of a group commit. `last` is the number of the newest event, which may have been stored or not."""
+        recent = self._recent
+        expected = recent[-1].seq + 1 if recent else jobs[0].seq if jobs else 0
+        if len(recent) < _RECENT_EVENTS and [job.seq for job in jobs] == [*range(expected, last + 1)]:
+            recent.extend(jobs)
+        else:
+            recent.clear()
+        self._committed = last
+        self._woken()
 
     def _woken(self) -> None:
         if self._wake is not None:
@@ -197,6 +215,9 @@ class SqliteGraph:
         while await self._written(writer, partial(ranks.divide, id1=id1, atype=atype, afresh=afresh)):
             afresh = False
 
+    def store_of(self, _shard: int) -> int:
+        return 0
+
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
 
@@ -218,14 +239,27 @@ class SqliteGraph:
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         jobs = self._leases.due(limit)
-        while len(jobs) < limit:
-            rows = self._reading.execute(sql.OUTBOX_NEXT, (self._claimed, limit - len(jobs))).fetchall()
-            if not rows:
-                break
-            self._claimed = rows[-1][0]
-            jobs += starmap(_job, [row for row in rows if row[0] not in self._early])
-        self._early = {seq for seq in self._early if seq > self._claimed}
+        while len(jobs) < limit and (more := self._next_jobs(limit - len(jobs))):
+            self._claimed = more[-1].seq
+            jobs += [job for job in more if job.seq not in self._early] if self._early else more
+        if self._early:
+            self._early = {seq for seq in self._early if seq > self._claimed}
         self._leases.give(jobs, lease)
+        return jobs
+
+    def _next_jobs(self, limit: int) -> list[Job]:
+        """Return the first events after `_claimed`, from memory if they have just been committed."""
+        recent = self._recent
+        while recent and recent[0].seq <= self._claimed:
+            recent.popleft()
+        if recent and recent[0].seq == self._claimed + 1:
+            return [recent.popleft() for _ in range(min(limit, len(recent)))]
+        if self._writer is not None and 0 < self._committed <= self._claimed:
+            return []
+        committed = self._committed
+        jobs = list(starmap(_job, self._reading.execute(sql.OUTBOX_NEXT, (self._claimed, limit))))
+        if not jobs:
+            self._claimed = max(self._claimed, committed)
         return jobs
 
     async def ack(self, jobs: Sequence[Job]) -> None:

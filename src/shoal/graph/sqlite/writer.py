@@ -85,10 +85,12 @@ class _Task(NamedTuple):
 class Writer:
     """Commits groups of batches in a thread. Call `submit` on the event loop; `acknowledge` and `keep` return at once."""
 
-    def __init__(self, connection: sqlite3.Connection, owns: Owns, wake: Callable[[], None]) -> None:
+    def __init__(self, connection: sqlite3.Connection, owns: Owns, added: Callable[[Sequence[Job], int], None]) -> None:
         self._connection = connection
         self._owns = owns
-        self._wake = wake
+        self._on_added = added
+        # Events of the current group.
+        self._added: list[Job] = []
         # Keys of associations that the current group commit reads or writes and that are stored in the table `displaced`.
         self._displaced: set[Triple] = set()
         self._seq: int = connection.execute(sql.OUTBOX_LAST).fetchone()[0]
@@ -168,6 +170,7 @@ class Writer:
         self._last = len(tasks)
         acks, keeps = _drain(self._acks), _drain(self._keeps)
         seq = self._seq
+        self._added = []
         try:
             answers = self._commit(tasks, acks, keeps)
         except OutcomeUnknown as error:
@@ -183,7 +186,8 @@ class Writer:
             if not tasks and not self._closing:
                 # Most likely the disk is full. The acknowledged events stay in the outbox until there is space.
                 time.sleep(_IDLE_SECONDS)
-        self._loop.call_soon_threadsafe(self._answer, tasks, answers, self._seq != seq)
+        added = (self._added, self._seq) if self._seq != seq else None
+        self._loop.call_soon_threadsafe(self._answer, tasks, answers, added)
 
     def _alone(self, task: _Task) -> Any:
         try:
@@ -191,15 +195,15 @@ class Writer:
         except Exception as error:  # noqa: BLE001  # as above
             return refusal(error)
 
-    def _answer(self, tasks: list[_Task], answers: list[Any], events: bool) -> None:
+    def _answer(self, tasks: list[_Task], answers: list[Any], added: tuple[list[Job], int] | None) -> None:
         for task, result in zip(tasks, answers, strict=True):
             answer(task.future, result)
-        if events:
-            self._wake()
+        if added is not None:
+            self._on_added(*added)
 
     def _commit(self, tasks: list[_Task], acks: list[int], keeps: list[tuple[int, int, int, int]]) -> list[Any]:
         connection = self._connection
-        seq = self._seq
+        seq, added = self._seq, len(self._added)
         # Roll back an earlier group whose rollback failed: otherwise no group could begin.
         roll_back(connection)
         connection.execute("BEGIN IMMEDIATE")
@@ -212,11 +216,13 @@ class Writer:
                 connection.execute(sql.OUTBOX_DELETE, (sql.json_list(acks),))
         except BaseException:
             self._seq = seq
+            del self._added[added:]
             roll_back(connection)
             raise
         try:
             connection.execute("COMMIT")
         except Exception as error:
+            del self._added[added:]
             # Catch more than OperationalError: a damaged file raises DatabaseError, a lack of memory MemoryError.
             roll_back(connection)
             if _code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}:
@@ -273,9 +279,11 @@ class Writer:
         counts = sorted((*pair, by) for pair, by in changes.counts.items() if by)
         keys = [(*name, *owner) for name, owner in changes.keys.items() if owner is not None]
         now = now_ms()
-        events = [(self._seq + 1 + index, encode(event), now) for index, event in enumerate(changes.events)]
+        jobs = [Job(seq, event, at=now) for seq, event in enumerate(changes.events, self._seq + 1)]
+        events = [(job.seq, encode(job.event), now) for job in jobs]
         logged = [(now, *entry) for entry in changes.logged or ()]
-        self._seq += len(events)
+        self._seq += len(jobs)
+        self._added += jobs
         for statement, rows, width in (
             (sql.OBJ_PUT, nodes, 3),
             (sql.COUNT_ADD, counts, 3),

@@ -22,7 +22,7 @@ class Notification(msgspec.Struct, kw_only=True):
     """The status that the notification is about. For a favourite or reblog, it is a status of the notified member."""
     report: Report | UnsetType = UNSET
     emoji: str | UnsetType = UNSET
-    """The emoji of a reaction."""
+    """The emoji of a reaction, or the name of a declared one."""
     refusal: str | UnsetType = UNSET
     """Why a moderator rejected held content; absent without a reason."""
 
@@ -42,7 +42,7 @@ class NotificationGroup(msgspec.Struct, kw_only=True):
     status_id: str | UnsetType = UNSET
     report: Report | UnsetType = UNSET
     emoji: str | UnsetType = UNSET
-    """The emoji of a reaction. Reactions are not grouped."""
+    """The emoji of a reaction, which is not grouped, or the name of a declared one."""
     refusal: str | UnsetType = UNSET
     """Why a moderator rejected held content; absent without a reason."""
 

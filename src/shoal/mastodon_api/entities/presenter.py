@@ -25,7 +25,7 @@ from shoal.http.responses import raw
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities import statuses as entities
 from shoal.mastodon_api.entities.serializers import Addresses
-from shoal.queries.hydration import Entry, Profile, SharedBy
+from shoal.queries.hydration import EmojiCount, Entry, Profile, SharedBy
 from shoal.queries.pipeline import filtered
 
 _encode = msgspec.json.Encoder().encode
@@ -59,6 +59,8 @@ _TAILS = tuple(_tail(flags, b"%b", b"%b") for flags in range(2 * _OWN))
 _PLAIN_TAILS = tuple(_tail(flags, b"null", b"[]") for flags in range(2 * _OWN))
 """Tails by flags for a status without poll and filter matches, which most statuses are. They have placeholders for the counts."""
 _AUTHOR = b',"reblog":null,"account":'
+_NO_EXTRAS = b'"quotes_count":0'
+"""The end of the content of a status without `shoal`."""
 _SHOWN = b',"reblog":'
 _ANONYMOUS = b',"poll":%b' + _COUNTS + b"}"
 
@@ -86,8 +88,20 @@ def _as_shown(viewer: int | None, entry: Entry) -> Post:
 def _add_emoji(pieces: list[bytes], entry: Entry) -> None:
     """Insert the emoji reactions of a post before the closing brace of its JSON, which is the end of the last piece."""
     if entry.emoji:
-        found = _encode([entities.EmojiReaction(counted.emoji, counted.count, counted.me) for counted in entry.emoji])
+        found = _encode(_counts(entry.emoji))
         pieces[-1] = b'%b,"reactions":%b,"pleroma":{"emoji_reactions":%b}}' % (pieces[-1][:-1], found, found)
+
+
+def _with_reactions(content: bytes, entry: Entry) -> bytes:
+    """Add the declared reactions of a post to `shoal`, which is the last key of its content if it is present."""
+    found, start = _encode(_counts(entry.named)), content.removesuffix(_AUTHOR)
+    if start.endswith(_NO_EXTRAS):
+        return b'%b,"shoal":{"reactions":%b}%b' % (start, found, _AUTHOR)
+    return b'%b,"reactions":%b}%b' % (start[:-1], found, _AUTHOR)
+
+
+def _counts(counts: Iterable[EmojiCount]) -> list[entities.EmojiReaction]:
+    return [entities.EmojiReaction(counted.emoji, counted.count, counted.me) for counted in counts]
 
 
 class Presenter:
@@ -185,6 +199,8 @@ class Presenter:
         """Append the JSON of a status to `pieces`, which are joined once for the whole page."""
         post, share, sharer = _as_shown(viewer, entry), entry.share, entry.sharer
         content = self._content(entry, post, whole=bool(post.json) and _fits(viewer, post, data), ranking=ranking)
+        if entry.named:
+            content = _with_reactions(content, entry)
         if share is None or sharer is None:
             pieces += (content, self.account(entry.author), self._tail(viewer, entry, post.author_id))
             _add_emoji(pieces, entry)

@@ -388,6 +388,8 @@ class Extras(msgspec.Struct, omit_defaults=True):
     """Present in a ranked feed if an explanation was requested."""
     explanation: FeedExplanation | UnsetType = UNSET
     """Present in a named feed."""
+    reactions: list[EmojiReaction] | UnsetType = UNSET
+    """The declared reactions to the status, in the order of their first use; absent if there are none."""
 
 
 class PreviewCard(msgspec.Struct, kw_only=True):
@@ -480,7 +482,7 @@ class FilterResult(msgspec.Struct, kw_only=True):
 
 
 class EmojiReaction(msgspec.Struct):
-    """An emoji on a status: its count, and whether the caller added the emoji."""
+    """An emoji or declared reaction on a status: its count, and whether the caller added it."""
 
     name: str
     count: int
@@ -516,7 +518,7 @@ class Status(StatusContent, kw_only=True):
     """Present on the viewer's own statuses."""
     filtered: list[FilterResult] | UnsetType = UNSET
     reactions: list[EmojiReaction] | UnsetType = UNSET
-    """Emoji on the status, oldest first; absent if there are none."""
+    """Emoji on the status, oldest first; absent if there are none. Declared reactions are in `shoal`."""
     pleroma: PleromaExtras | UnsetType = UNSET
     """Equal to `reactions`, for Pleroma clients."""
     text: str | UnsetType = UNSET

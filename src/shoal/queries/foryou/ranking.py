@@ -197,6 +197,7 @@ class Why(NamedTuple):
             entry.reactions,
             town,
             country,
+            declared=bool(entry.named),
             picked=next((tag for tag in post.tags if tag in self.picked), ""),
             tag=tag,
             liked_with_tag=habits.tags.get(tag, 0),

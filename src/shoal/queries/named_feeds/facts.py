@@ -15,6 +15,7 @@ from shoal.core.feeds.expressions import (
     ABOUT_AUTHORS,
     COUNTED,
     PERSONAL,
+    REACTION,
     SEEN,
     Columns,
     Expression,
@@ -34,7 +35,7 @@ from shoal.queries.context import Reads
 from shoal.queries.foryou.interests import interests_of, wished
 from shoal.queries.foryou.scoring import by_score, content_facts, scoring_input
 from shoal.queries.foryou.sources import Proposal
-from shoal.queries.hydration import ViewerState, profiles
+from shoal.queries.hydration import ViewerState, named_counts, profiles
 from shoal.queries.named_feeds.sources import Belonging, OpenSource
 
 _HOUR_MS = 3_600_000
@@ -104,8 +105,9 @@ async def _columns(
     """Return the columns of the terms that the expression uses. Terms that need no reads come with all posts."""
     used, authors = expression.terms, list({post.author_id for post in posts})
     ids = [post.id for post in posts]
-    counts, about, recent, interests, memory = await asyncio.gather(
+    counts, reacted, about, recent, interests, memory = await asyncio.gather(
         _counts(reads, ids) if used & COUNTED else _nothing(),
+        named_counts(reads.graph, ids) if expression.reactions else _nothing(),
         _about(seen, authors) if used & ABOUT_AUTHORS else _nothing(),
         trends.weights(reads, outdated=True) if "recent" in used else _nothing(),
         _interests(reads, viewer) if used & PERSONAL else _no_interests(),
@@ -131,6 +133,8 @@ async def _columns(
     }
     for name, atype in (("likes", LIKED_BY), ("shares", SHARED_BY), ("comments", COMMENTED_BY)):
         columns[name] = _numbers(counts.get(atype, {}).get(id_, 0) for id_ in ids)
+    for name in expression.reactions:
+        columns[REACTION + name] = _numbers(reacted.get(id_, {}).get(name, 0) for id_ in ids)
     for name in ABOUT_AUTHORS:
         columns[name] = _numbers(about[name][post.author_id] if about else 0 for post in posts)
     if interests is not None:

@@ -16,15 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 from shoal.core.errors import InvalidInput, Unavailable
-from shoal.core.feeds.declarations import NamedFeed, values_of
+from shoal.core.feeds.declarations import ByRecipe, NamedFeed, values_of
 from shoal.core.feeds.expressions import Value
 from shoal.core.filters import FilterContext
 from shoal.core.ids import named
 from shoal.core.model import DAY_MS, Post
+from shoal.core.ranking.reranking import Source
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.cache.dependencies import do_not_cache
 from shoal.graph.contract import MAX_TIME, Cursor
-from shoal.graph.feed_lookup import contained_feeds
+from shoal.graph.feed_lookup import FeedReading, contained_among, contained_feeds, saved_values
 from shoal.graph.payloads.members import marks
 from shoal.queries.context import Reads
 from shoal.queries.foryou.ranking import ReadingCursor, new_reading_id
@@ -257,20 +258,21 @@ async def _keep(reads: Reads, id_: int, snapshot: Snapshot) -> None:
 
 
 async def list_page(reads: Reads, viewer: int, feed: NamedFeed, cursor: Cursor) -> Page:
-    """Return a page of a feed for a client that reads it as a list, by ids. Parameters have their defaults."""
+    """Return a page of a feed for a client that reads it as a list, by ids, with the viewer's saved values of parameters."""
     if not feed.declaration.ranked:
         found = await page(reads, viewer, feed, cursor)
         return Page([shown.entry for shown in found.entries], found.next)
     check_limit(cursor)
     do_not_cache()
     with one_request():
-        id_ = named("feed_list", f"{viewer}:{feed.id}")
+        values = values_of(feed.declaration, await saved_values(reads.graph, viewer, feed))
+        id_ = named("feed_list", f"{viewer}:{feed.id}:{sorted(values.items())}" if values else f"{viewer}:{feed.id}")
         before = await _cached(reads, viewer, feed, id_)
         if before is not None and cursor.before < MAX_TIME:
             position = before.position_of(cursor.before)
             if position is not None:
                 return await _from(reads, viewer, before, position + 1, cursor.limit)
-        snapshot = await rank(reads, viewer, feed, values_of(feed.declaration, {}))
+        snapshot = await rank(reads, viewer, feed, values)
         if before is not None and cursor.after:
             fresh = snapshot.without(before)
             await _keep(reads, id_, fresh.followed_by(before, MOST_POSITIONS))
@@ -283,6 +285,25 @@ async def _from(reads: Reads, viewer: int, snapshot: Snapshot, position: int, li
     shown, behind = await part(reads, viewer, snapshot, position, limit)
     following = snapshot.part(behind - 1, behind) if behind < len(snapshot) else []
     return Page([each.entry for each in shown], following[0] if following else None)
+
+
+async def among(reads: Reads, viewer: int, reading: FeedReading, ids: Sequence[int]) -> list[Entry]:
+    """Return the posts among `ids` that belong to a feed that the viewer may read, for live updates.
+
+    The source `popular` is left out: its posts change when the trends are computed, and not when they are posted.
+    """
+    with one_request():
+        declared = reading.feed.declaration
+        contained = await contained_among(reads.graph, viewer, declared, reading.called)
+        sources = await open_sources(reads, viewer, declared, contained)
+        sources = [source for source in sources if source.flag != Source.POPULAR.value]
+        seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
+        admits = await admission(reads, declared.filters)
+        found = belonging(seen, await seen.look(ids), sources, admits, ranked=declared.ranked)
+        if isinstance(declared.order, ByRecipe):
+            found = [each for each in found if each.row[1].author_id != viewer]
+        content_filters = await content_filters_of(reads.graph, viewer, FilterContext.HOME)
+        return await content_filters.admitted(await seen.entries([each.row for each in found]))
 
 
 class Unread(NamedTuple):
