@@ -67,11 +67,11 @@ async def _answering(process: asyncio.subprocess.Process, server: Server, path: 
 
 
 @asynccontextmanager
-async def bare_server(kind: str) -> AsyncIterator[Server]:
+async def bare_server(kind: str) -> AsyncIterator[Child]:
     """Run a server without logic (see `benchmarks.bare`): `asgi` or `protocol`."""
     port = free_port()
     async with serving([sys.executable, "-m", "benchmarks.bare", kind, str(port)], port, "/") as child:
-        yield child.server
+        yield child
 
 
 @contextmanager

@@ -132,8 +132,8 @@ async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
             two = await measure_two(child, keys, costs, chosen.seconds)
         # The number of pages that the two processes could serve if engines and clients had separate cores.
         report.add("two: home: capacity of the web processes", 2e6 / two, "1/s", raw=1e6 / one)
-    async with bare_server("asgi") as server:
-        bare = await load(server, until(homes(server, ["none"]), chosen.seconds), is_page, 16)
+    async with bare_server("asgi") as child:
+        bare = await load(child.server, until(homes(child.server, ["none"]), chosen.seconds), is_page, 16)
     report.add(
         "home: compared with a bare ASGI server", home.right / home.seconds, "1/s", raw=bare.right / bare.seconds
     )

@@ -112,8 +112,10 @@ def tell(report: Report, name: str, outcome: Outcome) -> None:
 
 async def run(chosen: argparse.Namespace, report: Report) -> None:
     if chosen.scenario == "ceiling":
-        async with bare_server("protocol") as server:
-            outcome = await load(server, until(homes(server, ["none"]), chosen.seconds), is_page, chosen.connections)
+        async with bare_server("protocol") as child:
+            outcome = await load(
+                child.server, until(homes(child.server, ["none"]), chosen.seconds), is_page, chosen.connections
+            )
             tell(report, "client's ceiling", outcome)
         return
     server = Server(chosen.base_url)

@@ -80,8 +80,8 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
             await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)
             loads["home, rendered again"] = await load(child.server, until(wanted, chosen.seconds), is_page, 16)
     await measure_changed_pages(store, keys, chosen.rounds, report)
-    async with bare_server("asgi") as server:
-        bare = await ceiling(server, chosen.seconds)
+    async with bare_server("asgi") as child:
+        bare = await ceiling(child.server, chosen.seconds)
     for name, outcome in loads.items():
         tell(report, name, outcome)
         report.add(f"{name}: compared with a bare ASGI server", outcome.right / outcome.seconds, "1/s", raw=bare)

@@ -38,6 +38,7 @@ class Limit(NamedTuple):
 
 
 LIMITS = (
+    Limit("Reads and writes at once", "mixed_load", "1: at *: processor time per request", "ready body"),
     Limit("Deliveries in memory", "fanout_memory", "written deliveries", "bare ring"),
     Limit("Home page, library", "home_page", "*: warm page, median", "20 rows by key"),
     Limit("Home page, unchanged", "http_network", "home: compared with a bare ASGI server", "ready body"),

@@ -5,9 +5,10 @@
 average, independent of earlier responses (`benchmarks.open_load`), and a latency begins when a request is due. Members read their
 homes in turn; between two reads there are so many posts that most pages are rendered again. Posts, likes and follows are by
 random members. Measuring begins after a minute at full load, or after a tenth of a short run. Pauses of the event loop and of
-garbage collection are from the metrics of the writing process. Then requests arrive at twice the rate that a process can handle:
-it must refuse some at once, and answer the others in time. The raw engine is an ASGI application under the same server that
-returns a ready 25 KB body, under the same load for a tenth of the time.
+garbage collection are from the metrics of the writing process. Then requests arrive at three other rates: at 0.4 of the capacity
+that a server should have, for the processor time of a request; at that capacity; and at 1.5 times of it, where the server must
+refuse some at once, and answer the others in time. The raw engine is an ASGI application under the same server that returns a
+ready 25 KB body, under the same load for a tenth of the time.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from benchmarks.child import Child, bare_server, serving
 from benchmarks.http_client import REFUSED, Check, Server
 from benchmarks.http_load import Posted, homes, is_page, seen
-from benchmarks.measure import Report, keep_option, parser, spread, tree_cpu, tree_rss, workplace
+from benchmarks.measure import Report, keep_option, parser, process_cpu, spread, tree_cpu, tree_rss, workplace
 from benchmarks.network import Keys, Shape, kept
 from benchmarks.open_load import OpenOutcome, Request, open_load
 from benchmarks.stores import url_of
@@ -44,6 +45,8 @@ _NEWEST = 500
 """Number of recent posts that may be liked. It is also the number of recent follows that are not undone yet."""
 _LOOK_SECONDS = 20.0
 _MINUTE = 60.0
+_CALM, _OVERLOAD = 0.4, 1.5
+"""Fractions of the capacity that a server should have."""
 _SHARES = {"home": 90.0, "post": 5.0, "like": 2.5, "follow": 2.5}
 
 _posted = msgspec.json.Decoder(Posted)
@@ -195,7 +198,7 @@ def _warming(seconds: float) -> float:
 
 
 async def measure(
-    child: Child, port: int, keys: Keys, chosen: argparse.Namespace, report: Report, workers: int
+    child: Child, port: int, keys: Keys, chosen: argparse.Namespace, report: Report, workers: int, bare_cost: float
 ) -> OpenOutcome:
     """Load the server; report its memory, and the pauses of the process that writes."""
     server = child.server
@@ -217,26 +220,50 @@ async def measure(
     report.add(f"{workers}: server: processor time per request", used / max(1, outcome.answers) * 1e6, "us")
     pauses.tell(report, workers)
     right = outcome.answers - outcome.wrong.total()
-    refused = outcome.wrong[REFUSED] if report.quick else 0
-    report.check(f"{workers}: answers that were right", right, max(1, outcome.answers - refused))
-    overload = await overloaded(server, requests, chosen)
-    tell_overload(report, workers, overload, chosen.overload)
+    report.check(f"{workers}: answers that were right", right, max(1, outcome.answers - outcome.wrong[REFUSED]))
     report.check(f"{workers}: kinds of requests that were answered", len(outcome.kinds) >= 4, wanted=True)
+    await _at_other_rates(child, requests, chosen, report, workers, bare_cost)
     arrived = not mixture.last or await seen(server, keys.probe, mixture.last)
     report.check(f"{workers}: a follower has the last post", arrived, wanted=True)
     return outcome
 
 
-async def overloaded(server: Server, requests: Iterator[Request], chosen: argparse.Namespace) -> OpenOutcome:
-    """Offer more requests than the server can answer. Measuring begins after two seconds, when it refuses some of them."""
-    seconds = max(1.0, chosen.seconds / 6)
-    await open_load(server, requests, chosen.overload, min(2.0, seconds), chosen.seed + 2)
-    return await open_load(server, requests, chosen.overload, seconds, chosen.seed + 3)
+async def _at_other_rates(
+    child: Child,
+    requests: Iterator[Request],
+    chosen: argparse.Namespace,
+    report: Report,
+    workers: int,
+    bare_cost: float,
+) -> None:
+    """Load the server at fractions of the capacity that it should have. In an overload, some requests are refused."""
+    capacity, seconds = capacity_of(chosen, workers), _other_seconds(chosen)
+    for words, rate, raw in (
+        (f"at {_CALM * capacity:,.0f}/s", _CALM * capacity, bare_cost),
+        (f"at {capacity:,.0f}/s", capacity, None),
+        ("overload", _OVERLOAD * capacity, None),
+    ):
+        # Refusals begin, and queues of the previous rate end, in the first seconds.
+        await open_load(child.server, requests, rate, min(2.0, seconds), chosen.seed + 2)
+        cpu = tree_cpu(child.pid)
+        outcome = await open_load(child.server, requests, rate, seconds, chosen.seed + 3)
+        cost = (tree_cpu(child.pid) - cpu) / max(1, outcome.answers)
+        report.add(f"{workers}: {words}: processor time per request", cost * 1e6, "us", raw=raw and raw * 1e6)
+        tell_rate(report, f"{workers}: {words}", outcome, rate)
 
 
-def tell_overload(report: Report, workers: int, outcome: OpenOutcome, rate: float) -> None:
-    """Add the rows of an overload. A request is answered, or refused with 503; anything else is an error."""
-    latencies, words = outcome.latencies(), f"{workers}: overload"
+def capacity_of(chosen: argparse.Namespace, workers: int) -> float:
+    """Return the requests per second that the server should answer. A second process adds half, next to the client."""
+    return float(chosen.capacity * (1 + workers) / 2)
+
+
+def _other_seconds(chosen: argparse.Namespace) -> float:
+    return max(1.0, float(chosen.seconds) / 4)
+
+
+def tell_rate(report: Report, words: str, outcome: OpenOutcome, rate: float) -> None:
+    """Add the rows of a load at another rate. A request is answered, or refused with 503; anything else is an error."""
+    latencies = outcome.latencies()
     report.add(f"{words}: answers", len(latencies) / outcome.seconds, "1/s", raw=rate)
     report.add(f"{words}: refusals", outcome.wrong[REFUSED] / outcome.seconds, "1/s", raw=rate)
     report.add(f"{words}: p99 of answers", spread(latencies).p99 * 1e3, "ms")
@@ -247,10 +274,10 @@ def tell_overload(report: Report, workers: int, outcome: OpenOutcome, rate: floa
 
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Build the network if it does not exist, serve it and load it. Then load the server without logic."""
+    """Load the server without logic. Build the network if it does not exist, serve it and load it."""
     store, keys = await kept(place, Shape.of(chosen.circle))
     report.figures += keys.figures
-    outcomes = {}
+    bare, bare_cost = await _bare(chosen)
     for workers in chosen.workers:
         port, metrics_port = free_port(), free_port()
         command = [sys.executable, "-m", "shoal.cli", "--store", url_of(store), "serve", "--port", str(port)]
@@ -260,26 +287,34 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
             "SHOAL_METRICS_PORT": str(metrics_port),
         }
         async with serving([*command, "--workers", str(workers)], port, "/api/v1/instance", environ) as child:
-            outcomes[workers] = await measure(child, metrics_port, keys, chosen, report, workers)
-    async with bare_server("asgi") as server:
-        ready = (Request("ready", wire, is_page) for wire in homes(server, ["none"]))
-        bare = await open_load(server, ready, chosen.rate, max(chosen.seconds / 10, 1.0), chosen.seed)
-    for workers, outcome in outcomes.items():
+            outcome = await measure(child, metrics_port, keys, chosen, report, workers, bare_cost)
         tell(report, workers, outcome, bare)
+
+
+async def _bare(chosen: argparse.Namespace) -> tuple[OpenOutcome, float]:
+    """Return the outcome of the load on the server without logic, and its processor time per request at the lowest rate."""
+    async with bare_server("asgi") as child:
+        ready = (Request("ready", wire, is_page) for wire in homes(child.server, ["none"]))
+        bare = await open_load(child.server, ready, chosen.rate, max(chosen.seconds / 10, 1.0), chosen.seed)
+        cpu = process_cpu(child.pid)
+        calm = await open_load(child.server, ready, _CALM * capacity_of(chosen, 1), _other_seconds(chosen), chosen.seed)
+        return bare, (process_cpu(child.pid) - cpu) / max(1, calm.answers)
 
 
 def main() -> None:
     options = parser(
         __doc__,
         quick={"seconds": 20.0, "circle": 200},
-        smallest={"seconds": 1.0, "circle": 40, "rate": 200.0, "overload": 400.0},
+        smallest={"seconds": 1.0, "circle": 40, "rate": 200.0, "capacity": 300.0},
     )
     keep_option(options)
     options.add_argument(
         "--circle", type=int, default=1_000, help="number of members, not counting a celebrity whom all of them follow"
     )
     options.add_argument("--rate", type=float, default=1_500.0, help="requests per second")
-    options.add_argument("--overload", type=float, default=3_000.0, help="requests per second of the overload")
+    options.add_argument(
+        "--capacity", type=float, default=2_000.0, help="requests per second that one process should answer"
+    )
     options.add_argument("--seconds", type=float, default=120.0, help="duration of the load test in seconds")
     options.add_argument(
         "--workers", type=int, nargs="+", default=[1, 2], help="numbers of processes to measure, one after the other"

@@ -49,6 +49,18 @@ class Headline(NamedTuple):
 
 HEADLINES = (
     Headline(
+        "Readers and writers at once, 800 requests per second: processor time of a request",
+        "mixed_load",
+        "1: at 800/s: processor time per request",
+        "ready body",
+    ),
+    Headline(
+        "Readers and writers at once, 2,000 requests per second offered to one process",
+        "mixed_load",
+        "1: at 2,000/s: answers",
+        "offered",
+    ),
+    Headline(
         "Home pages over HTTP, unchanged since the last request",
         "http_network",
         "home: compared with a bare ASGI server",
@@ -92,7 +104,7 @@ HEADLINES = (
     ),
     Headline("Memory of a server with 1,001 members under load", "http_network", "memory after posting"),
 )
-IN_README = (0, 3, 4, 5, 7)
+IN_README = (0, 1, 2, 5, 6, 7, 9)
 """Rows of `HEADLINES` in the README."""
 
 _README_BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- /figures -->)", re.DOTALL)

@@ -1,8 +1,8 @@
 """Compare the fraction of the limit that each path reaches in quick runs with those recorded for the last release.
 
 `python -m benchmarks.regression` is `make bench-check`: it exits with 1 if a path is more than a tenth further from its limit in
-the best of up to three runs. `--keep` is `make bench-ratios`, for a release: it stores the median of three in docs/ratios.json. A
-busy machine is refused unless `--busy` is given.
+the best of up to three runs. `--keep` is `make bench-ratios`, for a release: it stores the median of three in docs/ratios.json;
+with `--new`, only for paths that have none. A busy machine is refused unless `--busy` is given.
 """
 
 from __future__ import annotations
@@ -72,29 +72,33 @@ def _show(kept: Mapping[str, float], found: Mapping[str, Sequence[float]]) -> No
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--keep", action="store_true", help="save the median of three runs in docs/ratios.json")
+    options.add_argument(
+        "--new", action="store_true", help="with --keep: only of paths that are not in docs/ratios.json"
+    )
     options.add_argument("--busy", action="store_true", help="measure even if other processes use the machine")
     chosen = options.parse_args()
     everything = [limit.path for limit in LIMITS]
     found: dict[str, list[float]] = defaultdict(list)
     if chosen.keep:
+        kept = load() if chosen.new else Ratios(machine(), today(), commit(), {})
+        wanted = [path for path in everything if path not in kept.shares]
         for _ in range(_RUNS):
-            _measure(found, everything, busy=chosen.busy)
-        shares = {path: round(statistics.median(each), 4) for path, each in found.items()}
-        RATIOS.write_bytes(
-            msgspec.json.format(msgspec.json.encode(Ratios(machine(), today(), commit(), shares)), indent=1) + b"\n"
-        )
+            _measure(found, wanted, busy=chosen.busy)
+        shares = kept.shares | {path: round(statistics.median(found[path]), 4) for path in wanted}
+        encoded = msgspec.json.encode(msgspec.structs.replace(kept, shares=shares))
+        RATIOS.write_bytes(msgspec.json.format(encoded, indent=1) + b"\n")
         _show({}, found)
         return
     if not RATIOS.exists():
         raise SystemExit("no release has saved its ratios yet: run make bench-ratios")
-    kept = load().shares
+    shares = load().shares
     left = everything
     for _ in range(_RUNS):
         _measure(found, left, busy=chosen.busy)
-        left = worse(kept, found)
+        left = worse(shares, found)
         if not left:
             break
-    _show(kept, found)
+    _show(shares, found)
     for path in left:
         print(f"  {path}: more than {MOST_WORSE:.0%} further from its limit than {load().commit} was")
     sys.exit(1 if left else 0)

@@ -157,7 +157,7 @@ async def over_http(store: Path, cast: Cast, seconds: float, browsing: bool, rep
         outcome = await load(child.server, until(pages, seconds), _is_html, 16)
         latencies = spread(outcome.latencies)
         async with bare_server("asgi") as bare:
-            plain = await load(bare, until(homes(bare, ["none"]), seconds), lambda *_: "", 16)
+            plain = await load(bare.server, until(homes(bare.server, ["none"]), seconds), lambda *_: "", 16)
         report.add("home pages", outcome.right / outcome.seconds, "1/s", raw=plain.right / plain.seconds)
         report.add("home pages: p99", latencies.p99 * 1e3, "ms")
         report.check("home pages that were wrong", outcome.wrong.total(), 0)
