@@ -1,4 +1,4 @@
-"""Run every benchmark, each in its own process, and print a summary: `python -m benchmarks [--quick] [NAME ...]`.
+"""Run the benchmarks, each in its own process, and print a summary: `python -m benchmarks [--quick] [NAME ...]`.
 
 `--json FILE` saves the figures with the machine, the day and the commit. `--page` saves them in docs/figures.json and
 writes the pages of figures. A busy machine is refused unless `--busy` is given.
@@ -27,6 +27,8 @@ from benchmarks.page import FIGURES, write_page
 from benchmarks.results import BUSY, Result, Results, busy_share, commit, keep, machine, today
 
 _KEEPING = {"end_to_end", "home_page", "kind_filters", "http_network", "mixed_load", "post_costs", "processes"}
+_ALONE = {"complexity", "kind_filters"}
+"""Benchmarks that take more than twenty minutes. They run only by name, and docs/figures-long.json keeps their figures."""
 
 
 def run(command: list[str]) -> Iterator[Line]:
@@ -81,7 +83,10 @@ def main() -> None:
         "--busy", action="store_true", help="measure even if other processes use the machine; the results mention it"
     )
     options.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"benchmarks to run, by default all: {', '.join(benchmarks())}"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"benchmarks to run: {', '.join(benchmarks())}; by default all except {' and '.join(sorted(_ALONE))}",
     )
     chosen = options.parse_args()
     if unknown := set(chosen.names) - set(benchmarks()):
@@ -90,7 +95,7 @@ def main() -> None:
     failed: list[str] = []
     path = FIGURES if chosen.page else chosen.json
     found = Results(machine(), today(), commit(), results)
-    for name in chosen.names or benchmarks():
+    for name in chosen.names or [name for name in benchmarks() if name not in _ALONE]:
         try:
             results += measured(name, chosen.size, chosen.keep, busy=chosen.busy)
             if path:
