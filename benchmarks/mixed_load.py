@@ -5,10 +5,10 @@
 average, independent of earlier responses (`benchmarks.open_load`), and a latency begins when a request is due. Members read their
 homes in turn; between two reads there are so many posts that most pages are rendered again. Posts, likes and follows are by
 random members. Measuring begins after a minute at full load, or after a tenth of a short run. Pauses of the event loop and of
-garbage collection are from the metrics of the writing process. Then requests arrive at three other rates: at 0.4 of the capacity
-that a server should have, for the processor time of a request; at that capacity; and at 1.5 times of it, where the server must
-refuse some at once, and answer the others in time. The raw engine is an ASGI application under the same server that returns a
-ready 25 KB body, under the same load for a tenth of the time.
+garbage collection are from the metrics of the writing process. Before that, requests arrive at 0.4 of the capacity that a server
+should have, for the processor time of a request; after it, at that capacity, and at 1.5 times of it, where the server must refuse
+some at once, and answer the others in time. The raw engine is an ASGI application under the same server that returns a ready 25 KB
+body, under the same load for a tenth of the time.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ _LOOK_SECONDS = 20.0
 _MINUTE = 60.0
 _CALM, _OVERLOAD = 0.4, 1.5
 """Fractions of the capacity that a server should have."""
+_CALM_WARMING_SECONDS = 10.0
+_OTHER_SECONDS = 30.0
+"""Maximum duration of the loads at other rates."""
 _SHARES = {"home": 90.0, "post": 5.0, "like": 2.5, "follow": 2.5}
 
 _posted = msgspec.json.Decoder(Posted)
@@ -203,7 +206,10 @@ async def measure(
     """Load the server; report its memory, and the pauses of the process that writes."""
     server = child.server
     mixture = Mixture(server, keys, await ids_of(server, keys.all), chosen.seed)
-    requests = mixture.requests()
+    requests, capacity = mixture.requests(), capacity_of(chosen, workers)
+    # A request becomes dearer while a network grows, so this comes first.
+    calm = f"{workers}: at {_CALM * capacity:,.0f}/s"
+    await _at_rate(child, requests, chosen, report, calm, _CALM * capacity, _CALM_WARMING_SECONDS, bare_cost)
     await open_load(server, requests, chosen.rate, _warming(chosen.seconds), chosen.seed)
     report.add(f"{workers}: memory at the beginning", tree_rss(child.pid) / _MIB, "MiB")
     cpu = tree_cpu(child.pid)
@@ -222,34 +228,30 @@ async def measure(
     right = outcome.answers - outcome.wrong.total()
     report.check(f"{workers}: answers that were right", right, max(1, outcome.answers - outcome.wrong[REFUSED]))
     report.check(f"{workers}: kinds of requests that were answered", len(outcome.kinds) >= 4, wanted=True)
-    await _at_other_rates(child, requests, chosen, report, workers, bare_cost)
+    await _at_rate(child, requests, chosen, report, f"{workers}: at {capacity:,.0f}/s", capacity)
+    await _at_rate(child, requests, chosen, report, f"{workers}: overload", _OVERLOAD * capacity)
     arrived = not mixture.last or await seen(server, keys.probe, mixture.last)
     report.check(f"{workers}: a follower has the last post", arrived, wanted=True)
     return outcome
 
 
-async def _at_other_rates(
+async def _at_rate(
     child: Child,
     requests: Iterator[Request],
     chosen: argparse.Namespace,
     report: Report,
-    workers: int,
-    bare_cost: float,
+    words: str,
+    rate: float,
+    warming: float = 2.0,
+    raw_cost: float | None = None,
 ) -> None:
-    """Load the server at fractions of the capacity that it should have. In an overload, some requests are refused."""
-    capacity, seconds = capacity_of(chosen, workers), _other_seconds(chosen)
-    for words, rate, raw in (
-        (f"at {_CALM * capacity:,.0f}/s", _CALM * capacity, bare_cost),
-        (f"at {capacity:,.0f}/s", capacity, None),
-        ("overload", _OVERLOAD * capacity, None),
-    ):
-        # Refusals begin, and queues of the previous rate end, in the first seconds.
-        await open_load(child.server, requests, rate, min(2.0, seconds), chosen.seed + 2)
-        cpu = tree_cpu(child.pid)
-        outcome = await open_load(child.server, requests, rate, seconds, chosen.seed + 3)
-        cost = (tree_cpu(child.pid) - cpu) / max(1, outcome.answers)
-        report.add(f"{workers}: {words}: processor time per request", cost * 1e6, "us", raw=raw and raw * 1e6)
-        tell_rate(report, f"{workers}: {words}", outcome, rate)
+    """Load the server at another rate. Refusals begin, and queues of the previous rate end, in the seconds of `warming`."""
+    await open_load(child.server, requests, rate, min(warming, _other_seconds(chosen)), chosen.seed + 2)
+    cpu = tree_cpu(child.pid)
+    outcome = await open_load(child.server, requests, rate, _other_seconds(chosen), chosen.seed + 3)
+    cost = (tree_cpu(child.pid) - cpu) / max(1, outcome.answers)
+    report.add(f"{words}: processor time per request", cost * 1e6, "us", raw=raw_cost and raw_cost * 1e6)
+    tell_rate(report, words, outcome, rate)
 
 
 def capacity_of(chosen: argparse.Namespace, workers: int) -> float:
@@ -258,7 +260,7 @@ def capacity_of(chosen: argparse.Namespace, workers: int) -> float:
 
 
 def _other_seconds(chosen: argparse.Namespace) -> float:
-    return max(1.0, float(chosen.seconds) / 4)
+    return min(max(1.0, float(chosen.seconds) / 4), _OTHER_SECONDS)
 
 
 def tell_rate(report: Report, words: str, outcome: OpenOutcome, rate: float) -> None:

@@ -122,7 +122,7 @@ def rendered(prose: str, results: Results, long: Sequence[Results] = ()) -> str:
     page = _BLOCK.sub(lambda block: _any_table(block[1], by_name.get(block[1]), long, block[2].splitlines()), page)
     return (
         page.replace("{facts}\n", _facts(results))
-        .replace("{headlines}\n", headlines(results.results, HEADLINES))
+        .replace("{headlines}\n", headlines(results.results, HEADLINES, long))
         .replace("{missed}\n", _missed(results.results))
         .replace("{targets}\n", _summary(results.results))
         .replace("{peers}\n", peers.table())
@@ -153,12 +153,16 @@ def _facts(results: Results) -> str:
     )
 
 
-def headlines(results: Sequence[Result], rows: Sequence[Headline]) -> str:
-    """Return a table of these rows. A ratio is Shoal's rate divided by that of the bare engine."""
+def headlines(results: Sequence[Result], rows: Sequence[Headline], long: Sequence[Results] = ()) -> str:
+    """Return a table of these rows, of the results or else of a long run. A ratio is Shoal's rate divided by that of the bare
+    engine.
+    """
+    separate = [result for run in long for result in run.results]
     lines = ["| | measured | bare engine | ratio | command |", "|---|---|---|---|---|"]
     for row in rows:
-        result = next((result for result in results if result.benchmark == row.benchmark), None)
-        figure = next(_chosen(result.figures, [row.figure]), None) if result else None
+        named = [result for result in (*results, *separate) if result.benchmark == row.benchmark]
+        found = ((result, figure) for result in named for figure in _chosen(result.figures, [row.figure]))
+        result, figure = next(found, (None, None))
         if result is None or figure is None:
             lines.append(f"| {row.label} | not measured | | | `shoal bench {row.benchmark.replace('_', '-')}` |")
             continue
@@ -242,7 +246,7 @@ def pages() -> dict[Path, str]:
         )
     complexity = (TEMPLATES / complexity_page.PAGE.name).read_text("utf-8")
     written[complexity_page.PAGE] = complexity_page.rendered(complexity, long)
-    table = headlines(results.results, [HEADLINES[row] for row in IN_README])
+    table = headlines(results.results, [HEADLINES[row] for row in IN_README], long)
     return written | {README: _README_BLOCK.sub(lambda _: table, README.read_text("utf-8"))}
 
 

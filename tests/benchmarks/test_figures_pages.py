@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure import FULL, Check, Figure, benchmarks
-from benchmarks.page import FIGURES, HEADLINES, TEMPLATES, Headline, charts, headlines, pages, rendered
+from benchmarks.page import FIGURES, HEADLINES, TEMPLATES, Headline, charts, headlines, load_long, pages, rendered
 from benchmarks.results import Machine, Result, Results, keep, load
 from shoal.charts import render
 
@@ -40,7 +40,7 @@ def test_benchmark_charts_match_stored_benchmark_figures() -> None:
 
 
 def test_benchmark_summary_has_figure_for_each_headline() -> None:
-    table = headlines(load(FIGURES).results, HEADLINES)
+    table = headlines(load(FIGURES).results, HEADLINES, load_long())
     assert "not measured" not in table
     assert table.count("\n") == len(HEADLINES) + 2
 
