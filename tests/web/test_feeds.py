@@ -456,6 +456,17 @@ def test_login_fills_in_the_editor_once(here: NetworkFixture) -> None:
     assert browser.open("/feeds/new").one("#title")["value"] == ""
 
 
+def test_login_does_not_fill_in_a_feed_that_another_member_typed(here: NetworkFixture) -> None:
+    una = member(here, "una")
+    member(here, "ute")
+    for owner, title in ((una.id, ""), (0, "Typed")):
+        browser = visitor(here)
+        page = browser.open("/feeds/new")
+        browser.set_cookie("shoal_pending", PendingAction("feed", id=owner, title="Typed", text="{}").at("/feeds/new"))
+        page = page.press("Log in", username="ute", password=PASSWORD)
+        assert (page.path, page.one("#title")["value"]) == ("/feeds/new", title)
+
+
 def test_editor_takes_no_values_from_its_address(here: NetworkFixture) -> None:
     ulf = member(here, "ulf")
     made = here.run(feeds.create(here.writes, ulf.id, "Private", {"sources": [BREAD]}))

@@ -149,7 +149,9 @@ async def perform(ctx: PageContext, member: Member, to: str) -> str:
 def passed_on(ctx: PageContext, member: Member, to: str) -> str:
     """Return the cookie value with the typed feed that the login of a member passes on to the editor `to`; empty for none."""
     action = pending(ctx, to)
-    return _encoded(msgspec.structs.replace(action, id=member.id)) if action and action.do == "feed" else ""
+    if action is None or action.do != "feed" or action.id not in {0, member.id}:
+        return ""
+    return _encoded(msgspec.structs.replace(action, id=member.id))
 
 
 def typed_feed(ctx: PageContext, page: str) -> PendingAction | None:
