@@ -12,7 +12,7 @@ from typing import Any
 import httpcore
 import pytest
 
-from shoal.outgoing import GuardedBackend, OutgoingResponse, RequestFailed, is_public, open_pool, request
+from shoal.outgoing import GuardedBackend, OutgoingResponse, RequestFailed, _ascii, is_public, open_pool, request
 from tests.async_runner import in_loop
 from tests.push.service import PushService, push_service
 
@@ -308,3 +308,26 @@ async def test_outgoing_request_to_unreachable_host_names_the_cause(service: Pus
 async def test_outgoing_request_with_unusable_url_fails(url: str) -> None:
     with pytest.raises(RequestFailed):
         await fetched(url, seconds=5.0)
+
+
+@pytest.mark.parametrize(
+    ("url", "sent"),
+    [
+        ("https://cdn.example/f\u00f6to.jpg", "https://cdn.example/f%C3%B6to.jpg"),
+        (
+            "https://b\u00fccher.example:8443/a%20b?\u00fc=1&b=2#c",
+            "https://xn--bcher-kva.example:8443/a%20b?%C3%BC=1&b=2",
+        ),
+        ("https://cdn.example/a b?c=[1]", "https://cdn.example/a b?c=[1]"),
+    ],
+)
+def test_outgoing_request_encodes_letters_beyond_ascii(url: str, sent: str) -> None:
+    assert _ascii(url) == sent
+
+
+@in_loop
+async def test_outgoing_request_to_invalid_host_beyond_ascii_is_refused() -> None:
+    async with open_pool() as pool:
+        for url in ("https://\u00fc\u0000.example/", "https://[\u00fc/", "https://-\u2028.example/"):
+            with pytest.raises(RequestFailed):
+                await request(pool, "GET", url, seconds=2)

@@ -13,12 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpcore
+import idna
 
 from shoal.core.errors import InvalidInput, Unavailable
 
 Network = IPv4Network | IPv6Network
+
+_KEPT_IN_URLS = "%/:=&?~#+!$,;'@()*[]"
+"""Characters that percent-encoding keeps: those that are reserved, and the sign of letters that are encoded already."""
 
 _SPECIAL_V4 = tuple(
     map(
@@ -210,6 +215,10 @@ async def request(
     """
     if not url.startswith("https://"):
         raise RequestFailed("expected an https URL")
+    try:
+        url = _ascii(url)
+    except ValueError:
+        raise RequestFailed("expected a valid URL") from None
     fields: list[tuple[bytes | str, bytes | str]] = [*(headers or {}).items()]
     if content:
         fields.append(("Content-Length", str(len(content))))
@@ -240,6 +249,17 @@ async def request(
         if truncate and status:
             return OutgoingResponse(status, bytes(body[:max_bytes]))
         raise RequestFailed(_cause_of(error, seconds)) from error
+
+
+def _ascii(url: str) -> str:
+    """Return a URL whose host is in IDNA and whose other letters are percent-encoded. Raises `ValueError` if it is invalid."""
+    if url.isascii():
+        return url
+    parts = urlsplit(url)
+    host, _, port = parts.netloc.partition(":")
+    encoded = idna.encode(host, uts46=True).decode()
+    path, query = quote(parts.path, safe=_KEPT_IN_URLS), quote(parts.query, safe=_KEPT_IN_URLS)
+    return urlunsplit((parts.scheme, f"{encoded}:{port}" if port else encoded, path, query, ""))
 
 
 def _cause_of(error: Exception, seconds: float) -> str:

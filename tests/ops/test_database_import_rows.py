@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
+from shoal.admin.database_imports import run as import_run
 from shoal.admin.database_imports.maps import parse_map
 from shoal.admin.database_imports.source import open_source
 from shoal.admin.imports.records import Summary
@@ -125,6 +126,54 @@ async def test_comment_before_its_parent_in_the_order_of_the_watermark_is_import
         assert numbers(await run(shoal, source, text))["comments"] == (2_503, 0, 0)
         child = await shoal.visitor.read(await shoal.external_ids.find("posts", ISSUER, "12"))
         assert child.post.parent_id == await shoal.external_ids.find("posts", ISSUER, "11")
+
+
+@in_loop
+async def test_comment_is_imported_after_its_parent_that_was_rejected_and_comes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_run, "ROWS", 2)
+    text = PLAIN.split("[comments]", maxsplit=1)[0] + (
+        '[comments]\ntable = "comments"\nwatermark = "changed"\nids = "posts"\n'
+        'fields = { id = "id", author = "author", post = "post", text = "text", created_at = "at" }\n'
+    )
+    found = [reply(n, 1, changed=n) for n in (11, 13, 14, 17)]
+    found += [reply(12, 16, changed=12), reply(16, 99, changed=16)]
+    source = sqlite_source(tmp_path / "old.db", tables(comments=found))
+    async with Shoal.open("memory://") as shoal:
+        await run(shoal, source, text)
+        insert(tmp_path / "old.db", "posts", post(99, T0 + 1))
+        await run(shoal, source, text)
+        assert await shoal.external_ids.find("posts", ISSUER, "12")
+
+
+@in_loop
+async def test_shares_of_a_post_and_of_a_comment_with_one_id_are_two(tmp_path: Path) -> None:
+    text = PLAIN.split("[likes]", maxsplit=1)[0] + (
+        '[[shares]]\ntable = "shares"\nfields = { member = "member", post = "post" }\n'
+        '[[shares]]\ntable = "shares"\nfields = { member = "member", post = { column = "post", ids = "comments" } }\n'
+    )
+    users = [{"id": 1, "name": "ann"}, {"id": 2, "name": "ben"}]
+    shares = [{"id": 1, "member": 2, "post": 1}]
+    source = sqlite_source(tmp_path / "old.db", tables(users=users, shares=shares))
+    async with Shoal.open("memory://") as shoal:
+        assert numbers(await run(shoal, source, text))["shares"] == (2, 0, 0)
+        assert numbers(await run(shoal, source, text, full=True))["shares"] == (0, 2, 0)
+
+
+@in_loop
+async def test_deeply_nested_json_rejects_the_row_only(tmp_path: Path) -> None:
+    deep = "[" * 100_000
+    source = sqlite_source(tmp_path / "old.db", tables(posts=[post(1), post(2, text=deep)]))
+    for field in ("tags", "data"):
+        async with Shoal.open("memory://") as shoal:
+            text = PLAIN.replace('text = "text"', f'text = "at", {field} = "text"', 1)
+            assert numbers(await run(shoal, source, text))["posts"][2] >= 1
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "users.jsonl").write_text(f'{{"id": 1, "name": "ann"}}\n{{"id": {deep}\n', "utf-8")
+    async with Shoal.open("memory://") as shoal:
+        report = await run(shoal, str(tmp_path / "files"), ONLY_MEMBERS)
+        assert (report.counts["members"].taken, report.counts["users"].refused["not a JSON object"].count) == (1, 1)
 
 
 @in_loop

@@ -378,3 +378,17 @@ async def test_import_names_the_reason_of_a_comment_on_a_post_that_was_deleted_h
         report = await run(shoal, old, MAP)
         reason = "post: deleted here since it was imported, or the author may not see it"
         assert list(report.counts["comments"].refused) == [reason]
+
+
+@in_loop
+async def test_row_with_the_id_of_a_post_of_another_author_changes_nothing(tmp_path: Path) -> None:
+    old = source(tmp_path)
+    async with Shoal.open(f"sqlite:///{tmp_path}/shoal.db", media=f"file://{tmp_path}/media") as shoal:
+        await run(shoal, old, MAP)
+        change(tmp_path, "posts", 1, author=2, text="of Ben", changed=T0 + 100)
+        change(tmp_path, "posts", 2, author=2, gone=T0 + 100, changed=T0 + 100)
+        report = await run(shoal, old, MAP)
+        assert updates(report) == NOTHING
+        reason = "id: a post or comment of another author was imported with this id"
+        assert report.counts["posts"].refused[reason].examples == ["row 1: 1", "row 2: 2"]
+        assert [(await post(shoal, id_)).text for id_ in (1, 2)] == ["post 1 #sea", "post 2 #sea"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -107,7 +108,7 @@ class EntryImport:
             for row in rows:
                 # A row that does not fit is rejected when it is read in its turn.
                 with contextlib.suppress(RowError):
-                    record = Record(section.converted(row), row, section)
+                    record = Record(section.converted(row), row, section, sys.maxsize)
                     if record.fields["id"] in unknown and waiting.setdefault(record.fields["id"], record) is record:
                         children.append(record)
             self._session.early.update(record.fields["id"] for record in children)

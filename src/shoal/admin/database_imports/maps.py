@@ -418,7 +418,7 @@ def _converter(kind: str, name: str, spec: FieldMap) -> Callable[[Row], Any]:
     def converted(row: Row) -> Any:
         try:
             return convert(row.get(column), spec)
-        except (ShoalError, ValueError, OverflowError):
+        except (ShoalError, ValueError, TypeError, OverflowError):
             return checked(row)
 
     return converted
@@ -439,7 +439,7 @@ def _converted(kind: str, name: str, spec: FieldMap, row: Row) -> Any:
                 raise InvalidInput("this value is not in values")
             value = spec.values.get(text, spec.values.get("*"))
         return _CONVERSIONS[type_](value, spec)
-    except (ShoalError, ValueError, OverflowError) as error:
+    except (ShoalError, ValueError, TypeError, OverflowError) as error:
         columns = ", ".join(filter(None, (spec.column, *spec.columns)))
         source = f"{name} (column {columns})" if columns else name
         reason = str(error) if isinstance(error, InvalidInput) else "invalid value"
@@ -510,7 +510,7 @@ def _tags(value: Any, spec: FieldMap) -> tuple[str, ...]:
     if isinstance(value, str) and not spec.split and value.startswith("["):
         try:
             value = msgspec.json.decode(value)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             raise InvalidInput("not a JSON list") from None
     if isinstance(value, list | tuple):
         parts = [str(part) for part in value]
@@ -532,7 +532,7 @@ def _json(value: Any, _spec: FieldMap) -> Any:
     if isinstance(value, str | bytes):
         try:
             return msgspec.json.decode(value) if value else None
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidInput("not JSON") from None
     try:
         # Times and UUIDs become texts.

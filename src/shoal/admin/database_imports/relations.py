@@ -174,11 +174,13 @@ class RelationImport:
 
     async def shares(self, section: Section, records: list[Record]) -> None:
         counted = self._session.summary["shares"]
+        of = section.fields["post"].ids or ExternalKind.POSTS
+        kind = "" if of == ExternalKind.POSTS else f"{of}:"
 
         async def share(job: tuple[Record, int, Post]) -> None:
             record, member, post = job
             fields = record.fields
-            external = self._session.external(f"{fields['member']}/{fields['post']}")
+            external = self._session.external(f"{kind}{fields['member']}/{fields['post']}")
             name = f"external:shares:{external.digest}"
             try:
                 # The count is read after the call, because others change it during the call.

@@ -64,7 +64,10 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(NamedTuple):
-    """A converted row of a section: its fields, the row, and its number in the order of rows."""
+    """A converted row of a section: its fields, the row, and its number in the order of rows.
+
+    A parent that is read before its turn has the highest number, because the import reads it again.
+    """
 
     fields: dict[str, Any]
     row: Row

@@ -27,6 +27,7 @@ from shoal.core.model import Member, Post
 from shoal.core.visibility import narrower
 
 _KEPT = "changed here since it was imported: kept (--overwrite replaces it)"
+_OF_ANOTHER = "id: a post or comment of another author was imported with this id"
 
 
 class _Entry(NamedTuple):
@@ -67,14 +68,21 @@ class Updates:
         externals = map(self._session.external, records)
         links = await external_ids.links_to_objects(self._session.writes.graph, section.ids, externals)
         nodes = await self._session.posts({link.object_id for link in links.values()})
-        found = (
+        found = [
             _Entry(records[external.id], link, nodes[link.object_id])
             for external, link in links.items()
             if link.object_id in nodes
-        )
+        ]
+        authors = await self._session.members(each.record.fields["author"] for each in found)
+        own: list[_Entry] = []
+        for each in found:
+            if authors.get(each.record.fields["author"]) == each.post.author_id:
+                own.append(each)
+            else:
+                self._session.refuse(section, each.record.where, Rejected(_OF_ANOTHER, each.record.fields["id"]))
         changed = [
             each
-            for each in found
+            for each in own
             if each.record.fields.get("deleted_at")
             or each.moment > each.link.updated
             or (self._is_same_time(each.record, each.link) and not each.edited_here)

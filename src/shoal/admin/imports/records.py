@@ -245,7 +245,7 @@ def _json_lines(file: IO[str]) -> Iterator[NumberedRow]:
             continue
         try:
             yield NumberedRow(number, decoder.decode(text))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             yield NumberedRow(number, {}, f"the line is not a JSON object: {error}")
 
 
