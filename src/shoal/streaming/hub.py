@@ -289,6 +289,8 @@ class Hub:
         try:
             await self._load(connection, sources)
         except Exception:  # noqa: BLE001  # the graph may be away: they are read when it is back
+            if connection.ended:
+                return
             self._outage.warning("reading the followees of a viewer failed", exc_info=True)
             await asyncio.sleep(_BACKOFF_SECONDS)
             if not connection.ended:

@@ -451,3 +451,18 @@ async def _act(
         else:
             posts.remove((owner, post))
             await owner.delete(post)
+
+
+@in_loop
+async def test_feed_stream_of_a_viewer_who_lost_access_ends_without_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with Shoal.open("memory://") as shoal:
+        own, ben = await register(shoal, "own", "ben")
+        feed = await own.feeds.create("all", {"sources": [{"from": "everybody"}]}, shared=True)
+        async with listening(ben, feed=feed) as listener:
+            await own.block(ben)
+            await listener.hears("deleted")
+            await listener.ended()
+            await asyncio.sleep(0)
+        assert "reading the followees of a viewer failed" not in caplog.text
