@@ -703,3 +703,29 @@ async def test_declared_reactions_count_for_trends_and_interests_only_with_weigh
         weighed = set(zip(found.posts.tolist(), found.members.tolist(), strict=True))
         assert weighed == {(posts_[0].id, ben.id), (posts_[1].id, ann.id), (posts_[2].id, ben.id)}
         assert set((await interests_of(reads, ben.id)).authors) == {ann.id, dan.id}
+
+
+@in_loop
+async def test_removal_of_one_of_two_reactions_keeps_none_on_a_post_deleted_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Shoal.open("memory://") as shoal:
+        for name in ("cooked", "going"):
+            await shoal.declared_reactions.declare(Reaction(name=name, title=name))
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("Bread")
+        await ben.react(post, "cooked")
+        await ben.react(post, "going")
+        await shoal.settle()
+        read = reactions._chosen
+
+        async def read_and_deleted(writes: Writes, member_id: int, post_id: int) -> Any:
+            found = await read(writes, member_id, post_id)
+            await ann.delete(post)
+            await shoal.settle()
+            return found
+
+        monkeypatch.setattr(reactions, "_chosen", read_and_deleted)
+        with pytest.raises(NotFound):
+            await ben.unreact(post, "cooked")
+        assert await wrong(shoal) == []

@@ -311,10 +311,13 @@ async def _unreact(writes: Writes, member_id: int, post: Post, name: str, claim:
     batch = Batch(shard_of(member_id))
     claim(batch)
     put_reactions(batch, member_id, post.id, writes.new_id(batch.shard), had=chosen, has=left)
+    if left:
+        # Otherwise, the rest would stay if the post is deleted at the same time.
+        batch.expect(post.id)
     for position in chosen:
         if position not in left:
             batch.emit(_changed(member_id, post, position))
-    await writes.graph.commit(batch)
+    await writes.commit(batch)
     return True
 
 
