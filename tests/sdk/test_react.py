@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import APIResponse, Browser, Locator, Page, Route, expect
 
 from tests.api.in_memory_network import picture
 from tests.clients.server import Served, a_shoal, until
@@ -56,6 +57,16 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def shown(served: Served, address: str, chromium: Browser) -> Iterator[Shown]:
+    with a_page(served, address, chromium) as page_of_member:
+        expect(page_of_member.page.get_by_role("status")).to_have_text("Ready")
+        yield page_of_member
+
+
+@contextmanager
+def a_page(
+    served: Served, address: str, chromium: Browser, *, before: Callable[[Page], object] | None = None
+) -> Iterator[Shown]:
+    """Open a page, after a call of `before`. The lists are read, but the streams may still be connecting."""
     ann, ben = served.join("ann"), served.join("ben")
     reader, writer = served.client(ann.token), served.client(ben.token)
     other = writer.me()
@@ -63,6 +74,8 @@ def shown(served: Served, address: str, chromium: Browser) -> Iterator[Shown]:
     posts = [writer.status_post(f"Post {number}") for number in range(3)]
     with window(chromium) as context:
         page = context.new_page()
+        if before is not None:
+            before(page)
         page.goto(address)
         given = [served.url, ann.token, str(other.id), str(posts[2].id), _a_ranked_feed(served, ann.token)]
         page.evaluate("given => app.start(...given)", given)
@@ -213,9 +226,56 @@ def test_comment_appears_in_thread_and_own_post_in_home(shown: Shown) -> None:
 
 
 def test_notification_arrives_live(shown: Shown) -> None:
-    shown.other.account_follow(shown.other.account_search(shown.name)[0].id)
+    shown.other.account_follow(shown.other.account_lookup(shown.name).id)
     name = shown.other.me().username
     expect(shown.page.get_by_label("Notifications").get_by_role("listitem").first).to_have_text(f"follow by {name}")
+
+
+def test_changes_between_first_read_and_start_of_streams_are_shown(
+    served: Served, address: str, chromium: Browser
+) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    def hold_streams(page: Page) -> None:
+        page.route("**/streaming/**", hold)
+
+    with a_page(served, address, chromium, before=hold_streams) as shown:
+        page, other = shown.page, shown.other
+        expect(page.get_by_label("Profile")).to_contain_text("3 posts")
+        other.account_follow(other.account_lookup(shown.name).id)
+        other.status_post("Early #bread")
+        other.status_delete(shown.post)
+        until(lambda: page.evaluate("true") and len(held) == 2)
+        for route in held:
+            route.continue_()
+        name = other.me().username
+        expect(page.get_by_label("Notifications").get_by_role("listitem").first).to_have_text(f"follow by {name}")
+        expect(article(page, "Early #bread")).to_be_visible()
+        expect(article(page, "Post 2")).to_have_count(0)
+        expect(page.get_by_label("Declared").get_by_text("Early #bread")).to_be_visible()
+
+
+def test_notification_that_arrives_during_the_first_read_is_shown(
+    served: Served, address: str, chromium: Browser
+) -> None:
+    held: list[tuple[Route, APIResponse]] = []
+
+    def hold_responses(page: Page) -> None:
+        page.route("**/api/v1/notifications*", lambda route: held.append((route, route.fetch())))
+
+    with a_page(served, address, chromium, before=hold_responses) as shown:
+        page, other = shown.page, shown.other
+        # The list is read again when the stream starts.
+        until(lambda: page.evaluate("true") and len(held) == 2)
+        other.account_follow(other.account_lookup(shown.name).id)
+        expect(page.get_by_role("status")).to_have_attribute("data-last", "notification")
+        route, response = held[-1]
+        route.fulfill(response=response)
+        name = other.me().username
+        expect(page.get_by_label("Notifications").get_by_role("listitem")).to_have_text(f"follow by {name}")
 
 
 def test_upload_hook_reports_progress_and_errors(shown: Shown, tmp_path: Path) -> None:

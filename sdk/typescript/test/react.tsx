@@ -1,7 +1,7 @@
 // A page that uses each hook; tests/sdk/test_react.py bundles it and drives it in Chromium.
-import { StrictMode, useRef } from "react";
+import { StrictMode, useRef, useState } from "react";
 import { createRoot, type Root } from "react-dom/client";
-import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { QueryClient, QueryClientProvider, useIsFetching } from "@tanstack/react-query";
 import { createShoal, type Status } from "../src/index.js";
 import {
   accountFeed,
@@ -19,6 +19,7 @@ import {
   usePublish,
   useRelationship,
   useShare,
+  useStream,
   useThread,
   useUpload,
   type Toggle,
@@ -130,6 +131,18 @@ function Upload() {
   );
 }
 
+/** Says when the streams are connected and all lists are read, and names the last event. */
+function State({ feed }: { feed: string }) {
+  const [started, setStarted] = useState(0);
+  const [last, setLast] = useState("");
+  const reads = useIsFetching();
+  // Later than the lists, which are then being read again.
+  const onStart = () => setTimeout(() => setStarted((now) => now + 1));
+  useStream("user", (event) => setLast(event.event), onStart);
+  useStream({ feed }, () => undefined, onStart);
+  return <output data-last={last}>{started === 2 && reads === 0 ? "Ready" : "Loading"}</output>;
+}
+
 let root: Root | undefined;
 
 export const stop = (): void => root?.unmount();
@@ -147,6 +160,7 @@ export function start(url: string, token: string, other: string, post: string, f
         <Profile id={other} />
         <Notifications />
         <Upload />
+        <State feed={feed} />
       </main>
     );
   };

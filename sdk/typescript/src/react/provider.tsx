@@ -5,7 +5,10 @@ import { isTemporary, ShoalError } from "../errors.js";
 import { stream, type StreamEvent, type StreamName } from "../stream.js";
 import { keys, patchPost, updated } from "./cache.js";
 
-type Listener = (event: StreamEvent) => void;
+interface Listener {
+  onEvent: (event: StreamEvent) => void;
+  onStart: () => void;
+}
 
 /** The open streams. Components that listen to the same stream share a connection. */
 class LiveStreams {
@@ -39,13 +42,19 @@ class LiveStreams {
   }
 
   async #run(key: string, name: StreamName, listeners: Set<Listener>, signal: AbortSignal): Promise<void> {
+    let started = false;
+    const onConnect = () => {
+      // A later connection resumes the stream, so its listeners missed nothing.
+      if (!started) for (const listener of listeners) this.#call(listener.onStart);
+      started = true;
+    };
     try {
       // Edited posts replace those of the lists, some of which have data.
-      for await (const event of stream(this.shoal, name, { signal, withData: true })) {
+      for await (const event of stream(this.shoal, name, { signal, withData: true, onConnect })) {
         if (event.event === "status.update") patchPost(this.cache, event.data.id, (found) => updated(found, event.data));
         else if (event.event === "delete") patchPost(this.cache, event.data, () => undefined);
         else if (event.event === "refresh") void this.cache.invalidateQueries({ queryKey: keys.all });
-        for (const listener of listeners) this.#notify(listener, event);
+        for (const listener of listeners) this.#call(() => listener.onEvent(event));
       }
     } catch (error) {
       this.onError(error);
@@ -55,9 +64,9 @@ class LiveStreams {
   }
 
   /** An error of one component does not end the stream of the others. */
-  #notify(listener: Listener, event: StreamEvent): void {
+  #call(call: () => void): void {
     try {
-      listener(event);
+      call();
     } catch (error) {
       console.error(error);
     }
@@ -116,16 +125,22 @@ export function useShoal(): Shoal {
 
 /**
  * Call a function for each event of a stream; with null, for none. Edited and deleted posts change in all hooks by themselves.
+ * `onStart` is called if the component waited for the first connection of the stream: what it read before may lack changes, so read
+ * it again.
  */
-export function useStream(name: StreamName | null, listener: (event: StreamEvent) => void): void {
+export function useStream(name: StreamName | null, onEvent: (event: StreamEvent) => void, onStart?: () => void): void {
   const { live } = useValue();
-  const latest = useRef(listener);
+  const latest = useRef({ onEvent, onStart });
   useEffect(() => {
-    latest.current = listener;
+    latest.current = { onEvent, onStart };
   });
   const key = JSON.stringify(name);
   useEffect(() => {
     const wanted = JSON.parse(key) as StreamName | null;
-    return wanted === null ? undefined : live.listen(wanted, (event) => latest.current(event));
+    if (wanted === null) return undefined;
+    return live.listen(wanted, {
+      onEvent: (event) => latest.current.onEvent(event),
+      onStart: () => latest.current.onStart?.(),
+    });
   }, [live, key]);
 }
