@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from unittest.mock import patch
 
 from shoal.admin.report import Progress, nothing
 from shoal.admin.resharding import Mover, open_mover
@@ -16,8 +17,10 @@ from shoal.core.model import Member, Post
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, source_of
 from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, Key
+from shoal.graph.sharding import live_map, sharded_graph
 from shoal.settings import build
 from tests.engines import postgres
+from tests.engines.patience import PATIENT_SECONDS
 from tests.stores import broken_promises, contents, id_on, moment
 
 
@@ -28,10 +31,24 @@ class Databases:
         return await postgres.database(self)
 
 
+@contextmanager
+def patient() -> Iterator[None]:
+    """Let requests wait for a switch, a heartbeat and a new store as long as it takes.
+
+    A killed mover stops writes for 3 s of the usual 4.5 s, and a busy machine may need the rest, and more, for other work.
+    """
+    with (
+        patch.object(sharded_graph, "_SWITCH_SECONDS", PATIENT_SECONDS),
+        patch.multiple(live_map, _PATIENCE_SECONDS=PATIENT_SECONDS, _OPEN_SECONDS=PATIENT_SECONDS),
+    ):
+        yield
+
+
 @asynccontextmanager
 async def process(store: str | dict[str, str], event_log: str = "") -> AsyncIterator[Store]:
-    """Open the graph as a separate process would."""
+    """Open the graph as a separate, patient process would."""
     async with AsyncExitStack() as stack:
+        stack.enter_context(patient())
         yield await open_store(build(store=store, event_log=event_log), stack, read_only=False, sole=False)
 
 

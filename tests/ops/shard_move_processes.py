@@ -22,6 +22,7 @@ from shoal.core.model import Post
 from shoal.graph.contract import Batch
 from shoal.graph.schema import LIKES, POSTED
 from shoal.graph.shard_map import parse_shards
+from tests.engines.patience import be_patient
 from tests.ops.shard_move_network import member_on, mover, process
 from tests.stores import id_on, moment
 
@@ -76,5 +77,6 @@ async def read(store: str, id_: str) -> None:
 
 if __name__ == "__main__":
     verb, *arguments = sys.argv[1:]
+    be_patient()
     VERBS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {"mover": move, "writer": write, "reader": read}
     asyncio.run(VERBS[verb](*arguments))

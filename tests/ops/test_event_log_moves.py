@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 from random import Random
-from unittest.mock import patch
 
 import pytest
 
@@ -13,7 +12,6 @@ from shoal.core.model import Post
 from shoal.graph.contract import LogCursor, Store
 from shoal.graph.event_log import EventLog, LogKind
 from shoal.graph.shard_map import parse_shards
-from shoal.graph.sharding import sharded_graph
 from tests.async_runner import eventually, in_loop
 from tests.event_log_replica import Replica, facts_of
 from tests.ops.shard_move_network import Databases, Load, id_in, member_on, mover, populate, process
@@ -72,31 +70,30 @@ class Story:
 async def test_event_log_follows_members_through_move_rollback_and_mover_kill(phase: str) -> None:
     databases = Databases()
     here, there = await databases.one(), await databases.one()
-    with patch.object(sharded_graph, "_SWITCH_SECONDS", 60):
-        async with process(here, "on"):
-            pass
-        # The store that joins gets the event log from the mover.
-        async with process(here) as graph, process(here) as other:
-            start = await EventLog(graph).end()
-            await populate(graph)
-            story, load = Story(graph, start), Load([graph, other], LOADED)
-            tasks = [asyncio.create_task(story.write(source)) for source in SOURCES]
-            tasks.append(asyncio.create_task(story.follow()))
-            async with load.running(1), asyncio.timeout(300):
-                await load.more(20)
-                if phase:
-                    await killed(here, "move", "12-15", there, phase)
-                    await load.more(3, SOURCES)
-                async with mover(here) as moving:
-                    await moving.move(SHARDS, there)
-                await load.more(20)
-                async with mover(here) as moving:
-                    await moving.rollback(parse_shards("12-13"))
-                await load.more(20)
-                async with mover(here) as moving:
-                    await moving.finish(parse_shards("14-15"))
-                await load.more(10)
-            await story.end(tasks)
-            assert len({entry.id for entry in story.replica.entries}) == len(story.replica.entries)
-            # The former store has entries of the moved members, and the new store has those since.
-            assert len({entry.log for entry in story.replica.entries if entry.subject == member_on(14)}) == 2
+    async with process(here, "on"):
+        pass
+    # The store that joins gets the event log from the mover.
+    async with process(here) as graph, process(here) as other:
+        start = await EventLog(graph).end()
+        await populate(graph)
+        story, load = Story(graph, start), Load([graph, other], LOADED)
+        tasks = [asyncio.create_task(story.write(source)) for source in SOURCES]
+        tasks.append(asyncio.create_task(story.follow()))
+        async with load.running(1), asyncio.timeout(300):
+            await load.more(20)
+            if phase:
+                await killed(here, "move", "12-15", there, phase)
+                await load.more(3, SOURCES)
+            async with mover(here) as moving:
+                await moving.move(SHARDS, there)
+            await load.more(20)
+            async with mover(here) as moving:
+                await moving.rollback(parse_shards("12-13"))
+            await load.more(20)
+            async with mover(here) as moving:
+                await moving.finish(parse_shards("14-15"))
+            await load.more(10)
+        await story.end(tasks)
+        assert len({entry.id for entry in story.replica.entries}) == len(story.replica.entries)
+        # The former store has entries of the moved members, and the new store has those since.
+        assert len({entry.log for entry in story.replica.entries if entry.subject == member_on(14)}) == 2

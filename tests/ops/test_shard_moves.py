@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import asyncpg
@@ -32,7 +32,7 @@ from shoal.graph.postgres import ranks
 from shoal.graph.postgres.writer import Writer
 from shoal.graph.schema import LIKES
 from shoal.graph.shard_map import Digest, RowKind, RowNames, parse_shards
-from shoal.graph.sharding import sharded_graph
+from shoal.graph.sharding.live_map import LiveMap
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 from tests.async_runner import eventually, in_loop
 from tests.ops.shard_move_network import (
@@ -65,21 +65,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @asynccontextmanager
 async def network(processes: int = 2) -> AsyncIterator[tuple[list[Store], str, str]]:
-    """Open processes of a network on one store, and provide an empty second store.
-
-    Their requests wait for a switch as long as it takes: a killed mover stops writes for 3 s of the usual 4.5 s, and a busy machine
-    may need the rest for other work.
-    """
+    """Open processes of a network on one store, and provide an empty second store."""
     databases = Databases()
     here, there = await databases.one(), await databases.one()
-    with patch.object(sharded_graph, "_SWITCH_SECONDS", 60):
-        async with process(here) as first:
-            await populate(first)
-            if processes == 1:
-                yield [first], here, there
-                return
-            async with process(here) as second:
-                yield [first, second], here, there
+    async with process(here) as first:
+        await populate(first)
+        if processes == 1:
+            yield [first], here, there
+            return
+        async with process(here) as second:
+            yield [first, second], here, there
 
 
 async def rows_in(url: str, shards: str) -> int:
@@ -192,6 +187,24 @@ async def test_shard_move_keeps_contents_unchanged() -> None:
             await moving.finish(SHARDS)
         assert await contents_of(graphs[1]) == before
         assert await rows_in(here, "12-15") == 0
+
+
+@in_loop
+async def test_scan_after_a_move_that_an_idle_process_did_not_notice_is_complete() -> None:
+    async with network() as (graphs, here, there):
+        before = await contents_of(graphs[0])
+        watch = cast("ShardedGraph", graphs[1]).watch
+        assert isinstance(watch, LiveMap)
+
+        async def rests() -> bool:
+            return here in watch._idle
+
+        await eventually(rests, True)
+        async with mover(here) as moving:
+            await moving.move(SHARDS, there)
+            await moving.finish(SHARDS)
+        assert watch.map.version == 0
+        assert await contents_of(graphs[1]) == before
 
 
 @in_loop

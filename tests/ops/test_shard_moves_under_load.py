@@ -12,9 +12,10 @@ from shoal.core.errors import Unavailable
 from shoal.core.placement import place
 from shoal.graph.shard_map import LEASE_SECONDS
 from tests.async_runner import in_loop
-from tests.ops.shard_move_network import Databases, mover
+from tests.ops.shard_move_network import Databases, mover, patient
 
 
+@patient()
 @in_loop
 async def test_shard_move_under_load_refuses_no_requests_and_passes_check() -> None:
     databases = Databases()

@@ -73,11 +73,12 @@ class Owner:
         self._stirred.set()
         if self._watch is not None:
             await self._watch
-        if self._connection is not None:
+        # A lost connection is removed at any time.
+        if (connection := self._connection) is not None:
             # Unlock explicitly, because the server may notice the end of the connection late.
             with contextlib.suppress(*LOST, asyncpg.PostgresError, AttributeError):
-                await self._connection.execute(sql.DISOWN, timeout=_RETRY_SECONDS)
-            await goodbye(self._connection)
+                await connection.execute(sql.DISOWN, timeout=_RETRY_SECONDS)
+            await goodbye(connection)
 
     async def _take(self, *, first: bool) -> bool:
         named = {**SESSION_SETTINGS, "application_name": SESSION_NAME}

@@ -135,6 +135,14 @@ class ShardedGraph:
                 return [(self._stores[at], part) for at, part in parts.items()]
             await side_by_side(self.watch.renew(at) for at in stale)
 
+    async def _all_stores(self) -> Sequence[Store]:
+        while self.watch is not None:
+            stale = [at for at in range(len(self._stores)) if not self.watch.fresh(at)]
+            if not stale:
+                break
+            await side_by_side(self.watch.renew(at) for at in stale)
+        return self._stores
+
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
         parts = await self._split(ids, shard_of)
         answers = await side_by_side(store.obj_get(part) for store, part in parts)
@@ -395,10 +403,15 @@ class ShardedGraph:
     ) -> list[R]:
         """Merge scans of all stores until `limit` rows are found. Rows of data sources that a store no longer owns are dropped."""
         merged: list[R] = []
-        # Rows that sort after `min(ends)` are dropped, and read again by the next pass of the loop. Small pages limit their number.
-        each = max(limit // len(self._stores), min(limit, _LEAST_PAGE))
         while len(merged) < limit:
-            pages = await side_by_side(scan(store, after, each) for store in self._stores)
+            stores, version = await self._all_stores(), self._version
+            # Rows that sort after `min(ends)` are dropped, and read again by the next pass of the loop. Small pages limit their
+            # number.
+            each = max(limit // len(stores), min(limit, _LEAST_PAGE))
+            pages = await side_by_side(scan(store, after, each) for store in stores)
+            if version != self._version:
+                # Rows may have moved to a store that was read before they arrived.
+                continue
             ends: list[Any] = [order(page[-1]) for page in pages if len(page) == each]
             own: list[tuple[Any, R]] = [
                 (order(row), row) for at, page in enumerate(pages) for row in page if self._at(shard(row)) == at
