@@ -142,6 +142,8 @@ _BURST_SECONDS = 0.5
 """If each request waits longer than that for so long, this is not a burst: requests arrive faster than they are processed."""
 _OVERLOAD_SECONDS = 10.0
 """Seconds after the last refusal for which the process counts as overloaded."""
+_LONGEST_TURN_SECONDS = 0.1
+"""More time between two measurements is a pause of the process, which does not count as waiting."""
 
 
 class _Waiting(NamedTuple):
@@ -166,6 +168,7 @@ class RequestPace:
         self._most = self._left = 1
         self._turning = self._begun = False
         self._since = self._prompt_at = self._overloaded_until = 0.0
+        self._measured_at = self._time = 0.0
         self._started = 0
         self._counted_since = 0.0
         self._max_queue = 1
@@ -174,9 +177,9 @@ class RequestPace:
 
     def begin(self, start: Callable[[], None], refuse: Callable[[], None] | None = None) -> None:
         """Start a request in this iteration of the event loop or in a later one. Without `refuse`, it is never refused."""
-        now = self._clock()
-        if refuse is not None and len(self._waiting) >= self._max_queue and now < self._overloaded_until:
-            self._refuse(refuse, now)
+        now = self._now()
+        if refuse is not None and len(self._waiting) >= self._max_queue and self._overloaded:
+            self._refuse(refuse)
             return
         if not self._waiting:
             self._prompt_at = now
@@ -189,8 +192,19 @@ class RequestPace:
             asyncio.get_running_loop().call_soon(self._next_batch)
         self._go_on()
 
+    def _now(self) -> float:
+        """Return the time without pauses of the process."""
+        measured_at = self._clock()
+        self._time += min(measured_at - self._measured_at, _LONGEST_TURN_SECONDS)
+        self._measured_at = measured_at
+        return self._time
+
+    @property
+    def _overloaded(self) -> bool:
+        return self._measured_at < self._overloaded_until
+
     def _next_batch(self) -> None:
-        now = self._clock()
+        now = self._now()
         if now - self._since > self._pause_seconds:
             self._most = max(1, self._most // 2)
         elif self._waiting:
@@ -209,7 +223,7 @@ class RequestPace:
 
     def _refuse_late(self, now: float) -> None:
         """If the process is overloaded, refuse requests that have waited for too long, at most `_MOST` at once."""
-        if now >= self._overloaded_until and now - self._prompt_at < _BURST_SECONDS:
+        if not self._overloaded and now - self._prompt_at < _BURST_SECONDS:
             return
         for _ in range(min(_MOST, len(self._waiting))):
             if now - self._waiting[0].since < _WAITING_SECONDS:
@@ -218,11 +232,11 @@ class RequestPace:
             if late.refuse is None:
                 late.start()
             else:
-                self._refuse(late.refuse, now)
+                self._refuse(late.refuse)
 
-    def _refuse(self, refuse: Callable[[], None], now: float) -> None:
+    def _refuse(self, refuse: Callable[[], None]) -> None:
         self.refused += 1
-        self._overloaded_until = now + _OVERLOAD_SECONDS
+        self._overloaded_until = self._measured_at + _OVERLOAD_SECONDS
         refuse()
 
     def _go_on(self) -> None:
