@@ -41,6 +41,9 @@ T = TypeVar("T")
 
 SECONDS = 60.0
 
+UNREADY_BUTTONS = "form.actions.htmx-request, form.actions:not([data-started])"
+"""Buttons of posts that wait for a response, which replaces them, or whose script has not started."""
+
 # A repeated import returns the loaded module, so these imports wait until the page's own imports have finished.
 _STARTED = """async () => {
   const app = document.querySelector('script[type=module]')?.src;
@@ -236,10 +239,26 @@ def held(page: Page, script: str) -> Iterator[None]:
     pattern = re.compile(rf"/{script}(-\w+)?\.js")
     page.context.route(pattern, hold)
     yield
+    # Playwright receives the requests while it waits.
+    for _ in range(int(SECONDS * 20)):
+        if waiting:
+            break
+        page.wait_for_timeout(50)
     assert waiting, f"no page requested {script}.js"
     for route in waiting:
         route.continue_()
     page.context.unroute(pattern)
 
 
-__all__ = ["LiveServer", "Screen", "browser", "click_at", "file", "held", "live_server", "screen", "until"]
+__all__ = [
+    "UNREADY_BUTTONS",
+    "LiveServer",
+    "Screen",
+    "browser",
+    "click_at",
+    "file",
+    "held",
+    "live_server",
+    "screen",
+    "until",
+]

@@ -9,7 +9,7 @@ from shoal.commands import declared_reactions, posts, reactions
 from shoal.commands.posts import Draft
 from shoal.core.reactions import Reaction
 from tests.web.chromium.accessibility import hindrances, pale
-from tests.web.chromium.browser_sessions import live_server, screen
+from tests.web.chromium.browser_sessions import UNREADY_BUTTONS, live_server, screen
 from tests.web.chromium.test_profile import overflowing
 
 DECLARED = (
@@ -33,18 +33,24 @@ def test_declared_reaction_buttons_work_and_replace_each_other(chromium: Browser
         at.run(reactions.react(writes, ben.id, post.id, "going"))
         page = ours.open(f"/@ann/{post.id}")
         group = page.get_by_role("group", name="Reactions").first
+        # A response replaces all buttons of the post.
+        unready = page.locator(UNREADY_BUTTONS)
         cooked, going, maybe = (group.get_by_role("button", name=name) for name in ("Cooked it", "Going", "Maybe"))
         going.click()
         expect(going).to_have_attribute("aria-pressed", "true")
         expect(going.locator(".count")).to_have_text("2")
+        expect(unready).to_have_count(0)
         cooked.click()
         expect(cooked.locator(".count")).to_have_text("1")
+        expect(unready).to_have_count(0)
         maybe.click()
         expect(maybe).to_have_attribute("aria-pressed", "true")
         expect(going).to_have_attribute("aria-pressed", "false")
         expect(going.locator(".count")).to_have_text("1")
+        expect(unready).to_have_count(0)
         maybe.click()
         expect(maybe).to_have_attribute("aria-pressed", "false")
+        expect(unready).to_have_count(0)
         for each in MORE:
             at.run(declared_reactions.declare(writes, each))
         page = ours.open(f"/@ann/{post.id}")

@@ -20,6 +20,7 @@ _DECLARATION = {
     "order": {"by": "expression", "expression": " + ".join(["log(1 + likes) * if(follows_author, $weight, 0.5)"] * 5)},
     "parameters": {"weight": {"type": "number", "default": 1, "minimum": 0, "maximum": 9}},
 }
+_STARTED = "form[data-draft][data-started]"
 
 
 @pytest.mark.parametrize("width", [320, 390, 1_280])
@@ -63,6 +64,8 @@ def test_typed_declaration_survives_leaving_the_editor_and_a_login(
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Log in", exact=True).click()
         expect(page.get_by_label("Declaration", exact=True)).to_have_value(long)
+        # The script of the form forgets the draft.
+        expect(page.locator(_STARTED)).to_have_count(1)
         page.get_by_role("button", name="Create feed").click()
         page.wait_for_url(re.compile(r"/feeds/[0-9]+$"))
         assert page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('shoal:draft')).length") == 0
@@ -93,13 +96,14 @@ def test_draft_of_a_stored_feed_does_not_return(at: LiveServer, subjects: Subjec
         _type(page, "Once")
         page.get_by_role("button", name="Preview").click()
         expect(page.get_by_role("heading", name="Preview")).to_be_visible()
+        expect(page.locator(_STARTED)).to_have_count(1)
         page.get_by_role("button", name="Create feed").click()
         page.wait_for_url(re.compile(r"/feeds/[0-9]+$"))
         page.go_back()
         page.wait_for_url("**/feeds/new**")
-        expect(page.locator("form[data-draft][data-started]")).to_have_count(1)
+        expect(page.locator(_STARTED)).to_have_count(1)
         page = ours.open("/feeds/new")
-        expect(page.locator("form[data-draft][data-started]")).to_have_count(1)
+        expect(page.locator(_STARTED)).to_have_count(1)
         expect(page.get_by_label("Name")).to_have_value("")
         expect(page.get_by_role("button", name="Discard draft")).to_be_hidden()
 
@@ -143,7 +147,7 @@ def test_editor_works_with_a_corrupt_draft_and_a_full_storage(
         for corrupt in ("{", "5", '[["title"]]', "null"):
             page.evaluate("([key, text]) => sessionStorage.setItem(key, text)", [key, corrupt])
             page.goto(f"{at.url}/feeds/new")
-            expect(page.locator("form[data-draft][data-started]")).to_have_count(1)
+            expect(page.locator(_STARTED)).to_have_count(1)
             expect(page.get_by_label("Name")).to_have_value("")
         page.evaluate(
             "() => { Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }; }"

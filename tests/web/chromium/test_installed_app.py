@@ -141,7 +141,9 @@ def test_badge_on_app_icon_counts_unread_notifications_and_is_cleared_when_read(
     with screen(here, chromium) as ours:
         ours.context.add_init_script(f"({_SPIED})()")
         ours.log_in("dee")
-        page = ours.open("/")
+        # The server answers when it has subscribed to the changes.
+        with ours.page.expect_response("**/live"):
+            page = ours.open("/")
         until(page, "badges.at(-1) === 1")
         expect(page.locator("#messages .badge")).to_contain_text("1")
         here.run(relationships.follow(here.network.writes, eli.id, dee.id))

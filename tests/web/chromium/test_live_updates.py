@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from shoal.commands import posts, relationships
 from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
 from shoal.queries import lists
-from tests.web.chromium.browser_sessions import LiveServer, screen, until
+from tests.web.chromium.browser_sessions import UNREADY_BUTTONS, LiveServer, screen, until
 
 
 def test_home_page_live_stream_offers_new_posts_and_applies_edits_and_deletions(
@@ -19,7 +19,8 @@ def test_home_page_live_stream_offers_new_posts_and_applies_edits_and_deletions(
     first = at.run(posts.create(at.network.writes, ben.id, Draft(text="The first tide")))
     at.settle()
     with screen(at, chromium) as ours:
-        with ours.page.expect_request("**/live"):
+        # The server answers when it has subscribed to the changes.
+        with ours.page.expect_response("**/live"):
             page = ours.log_in("ann")
         expect(page.get_by_role("article")).to_have_count(1)
         # A direct message belongs to the conversations: it is not counted among the new posts.
@@ -47,10 +48,59 @@ def test_like_button_updates_immediately_and_reverts_on_failure(at: LiveServer, 
         expect(like).to_have_accessible_name("Like, 1 like")
         like.click()
         expect(like).to_have_accessible_name("Like, 0 likes")
+        expect(page.locator(UNREADY_BUTTONS)).to_have_count(0)
         page.route("**/act", lambda route: route.abort())
         like.click()
         expect(like).to_have_attribute("aria-pressed", "false")
         expect(page.get_by_role("status")).to_contain_text("Could not reach the server")
+        # The aborted request is caused by the test.
+        ours.complaints.clear()
+
+
+def test_buttons_of_a_post_pressed_before_a_response_are_all_sent(at: LiveServer, chromium: Browser) -> None:
+    eve = at.join("eve")
+    post = at.run(posts.create(at.network.writes, eve.id, Draft(text="Pressed in a hurry")))
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    def pressed_while_held(page: Page, *names: str) -> None:
+        expect(page.locator(UNREADY_BUTTONS)).to_have_count(0)
+        page.route("**/act", hold, times=1)
+        buttons = page.get_by_role("article")
+        for name in names:
+            buttons.get_by_role("button", name=name).click()
+        while not held:
+            page.wait_for_timeout(20)
+
+    def state(page: Page) -> list[str | None]:
+        expect(page.locator(UNREADY_BUTTONS)).to_have_count(0)
+        buttons = page.get_by_role("article").locator("button[aria-pressed]")
+        return [one.get_attribute("aria-pressed") for one in buttons.all()]
+
+    with screen(at, chromium) as ours:
+        ours.log_in("eve")
+        page = ours.open(f"/@eve/{post.id}")
+        buttons = page.get_by_role("article")
+        pressed_while_held(page, "Like", "Share", "Save")
+        expect(buttons.locator("button[aria-pressed=true]")).to_have_count(3)
+        with page.expect_response(lambda one: "do=save" in (one.request.post_data or "")):
+            held.pop().continue_()
+        assert state(page) == ["true", "true", "true"]
+        # Pressed twice, a button ends in its former state.
+        pressed_while_held(page, "Like", "Save", "Like", "Save")
+        with page.expect_response(lambda one: "do=like" in (one.request.post_data or "")):
+            held.pop().continue_()
+        assert state(page) == ["true", "true", "true"]
+        # What waits is sent although the request before it failed.
+        pressed_while_held(page, "Share", "Save")
+        with page.expect_response("**/act"):
+            held.pop().abort()
+        expect(buttons.get_by_role("button", name="Save")).to_have_attribute("aria-pressed", "false")
+        assert state(page) == ["true", "true", "false"]
+        page.reload()
+        assert state(page) == ["true", "true", "false"]
         # The aborted request is caused by the test.
         ours.complaints.clear()
 

@@ -136,6 +136,8 @@ def test_copy_button_copies_link_or_shows_it_if_browser_refuses(
         page = ours.open(f"/@{author.name}")
         page.get_by_role("main").get_by_role("link", name="More options").click()
         button, link = page.get_by_role("button", name="Copy link"), f"{at.url}/@{author.name}"
+        # The menu shows the button before its script is loaded.
+        expect(button).to_have_attribute("data-started", "")
         if granted:
             button.click()
             expect(page.get_by_text("Link copied.")).to_be_visible()

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from shoal.commands import members, posts, reactions, relationships
 from shoal.commands.posts import Draft
 from tests.example_counts import DEEP
-from tests.web.chromium.browser_sessions import LiveServer, file, held, live_server, screen
+from tests.web.chromium.browser_sessions import LiveServer, file, held, live_server, screen, until
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +87,13 @@ def test_view_transition_during_change_of_window_size_reports_no_error(here: Liv
         ann.open("/settings")
         page.evaluate(f"""async () => {{
           {_GLIDE}
-          window.change = Promise.withResolvers();
-          window.transition = glide(() => window.change.promise);
+          // The change ends when the page has the new size. It begins when the old size is captured.
+          const resized = (done) => (innerWidth === 700 ? done() : setTimeout(resized, 10, done));
+          window.transition = glide(() => ((window.changing = true), new Promise(resized)));
         }}""")
-        page.wait_for_timeout(100)
+        until(page, "window.changing")
         page.set_viewport_size({"width": 700, "height": 500})
-        page.wait_for_timeout(100)
-        page.evaluate("() => { window.change.resolve(); return window.transition.finished; }")
+        page.evaluate("() => window.transition.finished")
         assert page.evaluate("window.transition.ready.then(() => '', (error) => error.name)") == "InvalidStateError"
 
 

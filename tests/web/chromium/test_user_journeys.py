@@ -12,7 +12,7 @@ from shoal.commands import moderation, posts
 from shoal.commands.posts import Draft
 from shoal.core.model import Role
 from tests.api.in_memory_network import picture
-from tests.web.chromium.browser_sessions import Screen, live_server, screen
+from tests.web.chromium.browser_sessions import UNREADY_BUTTONS, Screen, live_server, screen
 
 PHOTOS: tuple[FilePayload, ...] = (
     {"name": "wide.png", "mimeType": "image/png", "buffer": picture(90, 60, "steelblue")},
@@ -47,7 +47,7 @@ def test_web_app_use_from_signup_to_logout_succeeds(chromium: Browser, way: Way)
         other.log_in("ann")
         follows(other, "nia")
         at.settle()
-        home = other.open("/")
+        home = opens_home(other)
         path = posts_two_photos(nia, way)
         at.settle()
         sees_the_new_post(home, way)
@@ -117,6 +117,14 @@ def posts_two_photos(nia: Screen, way: Way) -> str:
     return page.url.removeprefix(nia.at.url)
 
 
+def opens_home(one: Screen) -> Page:
+    """Open the home page; with scripts, wait until the server has subscribed to its changes."""
+    if not one.scripts:
+        return one.open("/")
+    with one.page.expect_response("**/live"):
+        return one.open("/")
+
+
 def sees_the_new_post(home: Page, way: Way) -> None:
     """Read the new post on the home page; with scripts, a button announces it."""
     if way.scripts:
@@ -133,6 +141,9 @@ def reacts(ann: Screen, path: str) -> None:
     for name in ("Like", "Share", "Save"):
         press(post, name)
         expect(post.get_by_role("button", name=name).first).to_have_attribute("aria-pressed", "true")
+        if ann.scripts:
+            # The response replaces all buttons of the post.
+            expect(page.locator(UNREADY_BUTTONS)).to_have_count(0)
     page.get_by_label("Your comment").first.fill("What a boat @nia")
     press(main(page), "Comment")
     expect(page.get_by_text("What a boat")).to_be_visible()
