@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.engines.chromium import browser, window
 from tests.server_process import first_url
@@ -87,6 +88,32 @@ def opened(page: Page, shop: Shop, path: str) -> None:
     expect(page.get_by_role("banner")).to_be_visible()
 
 
+def opened_with(page: Page, shop: Shop, path: str, text: str) -> None:
+    """Open a page until it shows a review, which enters lists with a delay. The page reads its list only once."""
+
+    def shown() -> bool:
+        opened(page, shop, path)
+        try:
+            page.get_by_role("article").filter(has_text=text).first.wait_for(timeout=2_000)
+        except PlaywrightTimeout:
+            return False
+        return True
+
+    until(shown)
+
+
+_SOCKETS = """
+const sockets = (window.sockets = []);
+window.WebSocket = class extends WebSocket {
+  constructor(...given) {
+    super(...given);
+    sockets.push(this);
+  }
+};
+"""
+"""Keeps the sockets of a page, to see when they are open."""
+
+
 def logged_in_staff(context: BrowserContext, shop: Shop) -> Page:
     page = context.new_page()
     page.goto(f"{shop.url}/login")
@@ -124,13 +151,13 @@ def test_shop_users_review_follow_like_and_comment_and_shop_gets_webhooks(shop: 
         opened(bo, shop, "/p/mug")
         expect(bo.get_by_role("main")).to_contain_text("No reviews yet.")
         decide(chromium, shop, "Ada Reef", "Approve")
-        opened(ada, shop, "/p/mug")
+        opened_with(ada, shop, "/p/mug", "Keeps the tea warm on deck.")
         review = ada.get_by_role("article")
         expect(review).to_contain_text("Keeps the tea warm on deck.")
         expect(review.get_by_alt_text("Tidal mug, photo by Ada Reef")).to_have_js_property("complete", True)
         # The rating is that of the shop, which knows the review by the webhook.
         expect(ada.get_by_text("4 (1)")).to_be_visible()
-        opened(ada, shop, "/feed")
+        opened_with(ada, shop, "/feed", "Keeps the tea warm on deck.")
         expect(ada.get_by_role("article")).to_contain_text("Keeps the tea warm on deck.")
 
         opened(bo, shop, "/p/mug")
@@ -150,8 +177,10 @@ def test_shop_users_review_follow_like_and_comment_and_shop_gets_webhooks(shop: 
         )
         expect(ada.get_by_role("heading")).to_have_text("5 points")
 
-        opened(bo, shop, "/feed")
+        bo.add_init_script(_SOCKETS)
+        opened_with(bo, shop, "/feed", "Keeps the tea warm on deck.")
         expect(bo.get_by_role("article")).to_contain_text("Keeps the tea warm on deck.")
+        until(lambda: bo.evaluate("sockets.some((socket) => socket.readyState === WebSocket.OPEN)"))
         opened(ada, shop, "/p/lantern")
         ada.get_by_label("Review").fill("Bright enough to read.")
         ada.get_by_role("button", name="Post review").click()

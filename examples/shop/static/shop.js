@@ -168,12 +168,12 @@ function Comments({ status, onChange }) {
 }
 
 /** A list of reviews. `load` requests them, `added` are newer ones. */
-function Reviews({ load, added = [], empty = "No reviews yet." }) {
+function Reviews({ load, version = 0, added = [], empty = "No reviews yet." }) {
   const { shop, shoal } = useContext(Shop);
   const [found, setFound] = useState(null);
   const [followed, setFollowed] = useState({});
   const [problem, setProblem] = useState("");
-  useEffect(() => void load(shoal).then(setFound, (error) => setProblem(error.message)), [shoal]);
+  useEffect(() => void load(shoal).then(setFound, (error) => setProblem(error.message)), [shoal, version]);
   const statuses = [...added, ...(found ?? [])].filter((one, at, all) => one.shoal?.data?.stars && all.findIndex((other) => other.id === one.id) === at);
   const authors = [...new Set(statuses.map((one) => one.account.id))].join();
   useEffect(() => {
@@ -258,6 +258,7 @@ function ProductPage({ slug }) {
 function Feed() {
   const { shop, shoal } = useContext(Shop);
   const [added, setAdded] = useState([]);
+  const [version, setVersion] = useState(0);
   useEffect(() => {
     if (!shop.user) return undefined;
     let socket;
@@ -265,6 +266,8 @@ function Feed() {
     void memberToken().then((text) => {
       if (left) return;
       socket = new WebSocket(`${shop.shoal.replace(/^http/, "ws")}/api/v1/streaming?stream=user`, text);
+      // A review may have arrived after the list was read.
+      socket.onopen = () => setVersion(1);
       socket.onmessage = async ({ data }) => {
         const { event, payload } = JSON.parse(data);
         if (event !== "update") return;
@@ -280,7 +283,7 @@ function Feed() {
   }, [shop.user?.name]);
   if (!shop.user) return html`<h1>Following</h1><p className="quiet"><${Link} to="/login">Log in<//> to see the reviews of people whom you follow.</p>`;
   return html`<h1>Following</h1>
-    <${Reviews} added=${added} load=${() => own("feed")} empty="Follow people whose reviews you like. New ones appear here." />`;
+    <${Reviews} added=${added} version=${version} load=${() => own("feed")} empty="Follow people whose reviews you like. New ones appear here." />`;
 }
 
 function News() {
