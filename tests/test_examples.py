@@ -81,7 +81,7 @@ def test_notice_board_example_sends_live_updates_over_websocket(board: httpx.Cli
         while not heard.wait(0.2):
             board.post("/notices", headers=ann, json={"text": "A lamp"}).raise_for_status()
 
-    with connect(f"ws://{board.base_url.netloc.decode()}/live", additional_headers=bob) as socket:
+    with connect(f"ws://{board.base_url.netloc.decode()}/live", additional_headers=bob, open_timeout=60) as socket:
         pinning = Thread(target=pin_up)
         pinning.start()
         try:
@@ -425,6 +425,11 @@ class _Engine(BaseHTTPRequestHandler):
 
     documents: ClassVar[dict[str, tuple[int, Any]]] = {}
 
+    @classmethod
+    def texts(cls) -> list[str]:
+        """Return the texts of all documents, which another thread may change meanwhile."""
+        return [document["text"] for _, document in list(cls.documents.values()) if document]
+
     def do_POST(self) -> None:
         sent = [json.loads(line) for line in self.rfile.read(int(self.headers["Content-Length"])).splitlines()]
         items = []
@@ -451,7 +456,7 @@ def test_search_feed_example_indexes_current_posts(tmp_path: Path, installed: In
             served(tmp_path / "shoal.db") as server,
             _following(installed, secret, "search_feed.py", server.url, address, str(tmp_path / "cursor.txt")),
         ):
-            until(lambda: [document["text"] for _, document in _Engine.documents.values() if document] == ["high tide"])
+            until(lambda: _Engine.texts() == ["high tide"])
     finally:
         engine.shutdown()
         engine.server_close()

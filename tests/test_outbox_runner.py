@@ -251,7 +251,7 @@ async def test_outbox_drain_of_busy_outbox_returns_despite_new_jobs() -> None:
     batch.emit(SMALL)
     await graph.commit(batch)
     runner.start()
-    await runner.drain(20.0, busy=True)
+    await runner.drain(busy=True)
     assert await graph.backlog()
     assert "share 4" in done
     await runner.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_network
 from typing import Any
 
@@ -164,7 +164,7 @@ def test_public_address_check_allows_address_in_allowed_network_in_every_notatio
 
 
 async def connected(host: str, port: int, *allowed: str) -> None:
-    stream = await GuardedBackend([ip_network(one) for one in allowed]).connect_tcp(host, port, timeout=5)
+    stream = await GuardedBackend([ip_network(one) for one in allowed]).connect_tcp(host, port, timeout=60)
     await stream.aclose()
 
 
@@ -210,11 +210,12 @@ async def test_outgoing_connection_name_is_resolved_once_and_internal_address_is
 async def test_outgoing_connections_with_slow_name_lookup_time_out_and_block_one_thread_per_host(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    released, slow = threading.Event(), list[str]()
+    begun, released, slow = threading.Event(), threading.Event(), list[str]()
 
     def lookup(host: str, *_: Any, **__: Any) -> list[Any]:
         if host == "slow.example":
             slow.append(host)
+            begun.set()
             released.wait(60)
         return []
 
@@ -224,6 +225,8 @@ async def test_outgoing_connections_with_slow_name_lookup_time_out_and_block_one
         for _ in range(20):
             with pytest.raises(httpcore.ConnectTimeout):
                 await backend.connect_tcp("slow.example", 443, timeout=0.01)
+        # The thread may begin later than the requests give up.
+        assert await asyncio.to_thread(begun.wait, 60)
         assert slow == ["slow.example"]
         with pytest.raises(httpcore.ConnectError, match="no public address"):
             await backend.connect_tcp("quick.example", 443, timeout=60)
@@ -266,10 +269,26 @@ async def test_outgoing_request_without_response_times_out(service: PushService)
 
 
 @in_loop
-async def test_outgoing_request_with_truncation_returns_what_came_before_the_timeout(service: PushService) -> None:
+async def test_outgoing_request_with_truncation_returns_what_came_before_the_timeout(
+    service: PushService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     service.answers["/stopping"] = -2
+    limits, timeout, stream = list[asyncio.Timeout](), asyncio.timeout, httpcore.Response.aiter_stream
+
+    def noted(seconds: float | None) -> asyncio.Timeout:
+        limits.append(timeout(seconds))
+        return limits[-1]
+
+    async def ending(response: httpcore.Response) -> AsyncIterator[bytes]:
+        async for chunk in stream(response):
+            # The time of the whole request is over as soon as the beginning of the body has come.
+            limits[0].reschedule(asyncio.get_running_loop().time())
+            yield chunk
+
+    monkeypatch.setattr(asyncio, "timeout", noted)
+    monkeypatch.setattr(httpcore.Response, "aiter_stream", ending)
     async with open_pool([ip_network("127.0.0.0/8")]) as pool:
-        answer = await request(pool, "GET", f"{service.url}/stopping", seconds=2.0, truncate=True)
+        answer = await request(pool, "GET", f"{service.url}/stopping", seconds=60.0, truncate=True)
     assert answer == (201, b"begin")
 
 
@@ -297,7 +316,7 @@ async def test_outgoing_request_to_unreachable_host_names_the_cause(service: Pus
     async with open_pool() as pool:
         for host, cause in (("127.0.0.1", "no public address"), ("a" * 64 + ".example", "does not resolve")):
             with pytest.raises(RequestFailed, match=cause) as raised:
-                await request(pool, "GET", f"https://{host}:1/", seconds=5.0)
+                await request(pool, "GET", f"https://{host}:1/", seconds=60.0)
             assert "127.0.0.1" not in str(raised.value)
 
 

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from shoal_devcluster.program import free_port
 from tests.doc_snippets import BLOCK
 from tests.engines.chromium import browser, window
 from tests.sdk.package import NODE, ROOT, SDK, build, need
@@ -114,10 +114,7 @@ def _development_server(page: Path) -> Iterator[str]:
     for path in (*(GALLERY / "node_modules").iterdir(), *(SDK / "node_modules").glob("openapi-*")):
         if not (packages / path.name).exists():
             (packages / path.name).symlink_to(path)
-    with socket.socket() as found:
-        found.bind(("localhost", 0))
-        port = found.getsockname()[1]
-    command = [str(NODE), "node_modules/vite/bin/vite.js", "--port", str(port), "--strictPort"]
+    command = [str(NODE), "node_modules/vite/bin/vite.js", "--port", str(free_port()), "--strictPort"]
     environment = {"PATH": f"{NODE.parent}:/usr/bin:/bin", "HOME": str(page), "NO_COLOR": "1"}
     # `node` is a script that starts the real one.
     with subprocess.Popen(

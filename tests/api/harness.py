@@ -170,7 +170,15 @@ async def serving(app: ASGIApp) -> AsyncIterator[int]:
     """Run a real server on a free port, and yield the port."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(
-        uvicorn.Config(app, log_level="critical", ws="none", lifespan="off", timeout_graceful_shutdown=2)
+        uvicorn.Config(
+            app,
+            log_level="critical",
+            ws="none",
+            lifespan="off",
+            # A connection that the server closes during a pause of the test cannot carry the next request.
+            timeout_keep_alive=600,
+            timeout_graceful_shutdown=2,
+        )
     )
     task = asyncio.create_task(server.serve([listener]))
     while not server.started:  # noqa: ASYNC110 (uvicorn has no event for this)

@@ -35,8 +35,10 @@ from shoal.graph.schema import AUDITED, AnyNode
 from shoal.http.connections import USUAL as USUAL_PATIENCE
 from shoal.http.connections import Patience
 from shoal.http.event_streams import USUAL, Pace
+from shoal.http.rate_limits import MemoryLimiter, rules
 from shoal.queries.context import ExpiringCache
 from shoal.server import AppParts, build, listen, serve
+from shoal.settings import Settings
 from shoal.tagcloud.reader import TagCloud
 from tests.audit.log_reader import entries
 from tests.stores import FIRST
@@ -93,6 +95,12 @@ class State(NamedTuple):
     files: tuple[str, ...]
 
 
+def steady_limiter(settings: Settings) -> MemoryLimiter:
+    """Return the usual rate limiter, but no period ends during a test: its clock stands still."""
+    now = time.time()
+    return MemoryLimiter(rules(settings), clock=lambda: now)
+
+
 class NetworkFixture:
     """A network and its front end, on an event loop that only runs during calls."""
 
@@ -109,7 +117,7 @@ class NetworkFixture:
             replace(network.reads, graph=cast("RememberingReader", self.graph)),
             network.media,
             network.hub,
-            None,
+            steady_limiter(network.settings),
             BASE,
             engines=network.engines,
             server_key=network.server_key,
@@ -255,7 +263,8 @@ def served(
             if first is not None:
                 await first(network)
             parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-            app_parts = AppParts(*parts, pace=pace, patience=patience)
+            limiter = steady_limiter(network.settings)
+            app_parts = AppParts(*parts, pace=pace, patience=patience, limiter=limiter)
             task = asyncio.create_task(serve(app_parts, listener=listen("127.0.0.1", 0), ready=tell))
             handle.append((asyncio.get_running_loop(), task))
             with contextlib.suppress(asyncio.CancelledError):

@@ -306,21 +306,21 @@ async def authorize(it: Scene) -> Act:
     return lambda: oauth.issue_code(it.nobody, member, it.app.id, ("read",), "urn:x")
 
 
-async def guarded(it: Scene) -> str:
+async def guarded(it: Scene, steps: int = 0) -> str:
     """Turn Ann's second factor on, and return its key."""
     key = await it.ann.second_factor_key()
-    await it.ann.turn_on_second_factor(PASSWORD, key, code_of(key, -1))
+    await it.ann.turn_on_second_factor(PASSWORD, key, code_of(key, steps))
     return key
 
 
 async def turn_on(it: Scene) -> Act:
     key = await it.ann.second_factor_key()
-    return lambda: second_factor.turn_on(it.own, it.ann.id, PASSWORD, key, code_of(key, -1))
+    return lambda: second_factor.turn_on(it.own, it.ann.id, PASSWORD, key, code_of(key))
 
 
 async def turn_off(it: Scene) -> Act:
     key = await guarded(it)
-    return lambda: second_factor.turn_off(it.own, it.ann.id, PASSWORD, code_of(key))
+    return lambda: second_factor.turn_off(it.own, it.ann.id, PASSWORD, code_of(key, 1))
 
 
 async def reset_factor(it: Scene) -> Act:
@@ -329,7 +329,7 @@ async def reset_factor(it: Scene) -> Act:
 
 
 async def renew_codes(it: Scene) -> Act:
-    key = await guarded(it)
+    key = await guarded(it, -1)
     steps = iter((0, 1))
     return lambda: second_factor.new_codes(it.own, it.ann.id, code_of(key, next(steps)))
 

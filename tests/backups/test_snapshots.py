@@ -21,6 +21,7 @@ from shoal.core.model import Member
 from shoal.core.placement import DATA_SOURCES
 from shoal.graph.bulk import FIRST_KEYS, SnapshotSource, SnapshotTable
 from shoal.graph.contract import AssocOp, Batch, Store
+from shoal.graph.postgres import bulk as postgres_bulk
 from shoal.graph.postgres.bulk import PostgresSnapshot
 from shoal.graph.schema import FOLLOWS, LIKES
 from shoal.graph.sqlite.bulk import SqliteSnapshot
@@ -142,6 +143,13 @@ async def one_store(engine: str, folder: Path) -> AsyncIterator[tuple[Store, Cal
     del owner
 
 
+@pytest.fixture
+def long_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let PostgreSQL block commits for a minute, because a busy machine may not release a block within three seconds."""
+    monkeypatch.setitem(postgres_bulk._HOLDING, "idle_in_transaction_session_timeout", "60s")
+
+
+@pytest.mark.usefixtures("long_blocks")
 @pytest.mark.parametrize("engine", RANGES)
 @in_loop
 async def test_backup_commit_block_blocks_commits_until_its_release(engine: str, tmp_path: Path) -> None:
@@ -162,6 +170,7 @@ async def test_backup_commit_block_blocks_commits_until_its_release(engine: str,
         assert len(await source.page(SnapshotTable.ASSOCIATIONS, FIRST_KEYS[SnapshotTable.ASSOCIATIONS], 10)) == 4
 
 
+@pytest.mark.usefixtures("long_blocks")
 @pytest.mark.parametrize("engine", RANGES)
 @in_loop
 async def test_backup_commit_block_during_block_of_other_backup_times_out(engine: str, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class Served(NamedTuple):
         return Account(name, f"{name}@example.org", token)
 
 
-def until(question: Callable[[], T], seconds: float = 15.0) -> T:
+def until(question: Callable[[], T], seconds: float = 60.0) -> T:
     """Poll for a truthy answer and return it: consequences of a request take a moment."""
     deadline = time.monotonic() + seconds
     while not (answer := question()):

@@ -32,7 +32,7 @@ def test_masto_js_client_scenario_runs_without_errors(shoal: Served) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert played.returncode == 0, played.stdout + played.stderr

@@ -31,7 +31,7 @@ class Terminal:
             input=answers,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             # Without a controlling terminal, toot reads the password from standard input.
             start_new_session=True,
             check=False,

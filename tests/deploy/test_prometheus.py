@@ -158,7 +158,7 @@ def test_prometheus_scrapes_metrics_of_server(prometheus: Prometheus) -> None:
     until(lambda: sorted(prometheus.values('up{job="shoal"}').values()) == [0, 1])
     counted = 'shoal_requests_total{route="GET /api/v1/timelines/home", status="401"}'
     until(lambda: [*prometheus.values(counted).values()] == [3])
-    assert [*prometheus.values("shoal_engine_up{engine='SQLite', place='shoal.db'}").values()] == [1]
+    until(lambda: [*prometheus.values("shoal_engine_up{engine='SQLite', place='shoal.db'}").values()] == [1])
 
 
 def test_prometheus_evaluates_every_alert_rule(prometheus: Prometheus) -> None:

@@ -422,6 +422,7 @@ def test_doctor_checks_both_tables_of_a_network_on_dynamodb(tmp_path: Path) -> N
     assert (finding.grade, "requires a store on DynamoDB" in finding.message) == ("bad", True)
 
 
+@pytest.mark.usefixtures("usual_patience")
 def test_doctor_unreachable_or_silent_engines_are_reported_within_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

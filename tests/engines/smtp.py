@@ -130,12 +130,12 @@ class _Server(Controller):
 
     def stop(self, no_assert: bool = False) -> None:
         """Close all connections, including open sessions, and stop."""
-        asyncio.run_coroutine_threadsafe(self._hang_up(), self.loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._hang_up(), self.loop).result(60)
         super().stop(no_assert)
 
     async def _hang_up(self) -> None:
         for line in list(self._lines):
-            if isinstance(line.transport, asyncio.WriteTransport):
+            if isinstance(line.transport, asyncio.WriteTransport) and not line.transport.is_closing():
                 line.transport.abort()
         await asyncio.sleep(0)
 

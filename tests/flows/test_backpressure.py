@@ -50,7 +50,7 @@ async def test_post_creation_is_refused_while_deliveries_lag_and_reads_continue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     go = asyncio.Event()
-    async with Shoal.open("memory://", most_behind_seconds=3.0) as shoal:
+    async with Shoal.open("memory://", most_behind_seconds=30.0) as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         await ben.follow(ann)
         old = await ann.create("from before")
@@ -61,9 +61,9 @@ async def test_post_creation_is_refused_while_deliveries_lag_and_reads_continue(
 
         monkeypatch.setattr(shoal.network.effects.channel, "publish", held_up)
         # The oldest pending event was committed a minute ago.
-        monkeypatch.setattr("shoal.graph.memory.now_ms", lambda: now_ms() - 60_000)
-        await ann.create("delivered late")
-        monkeypatch.undo()
+        with monkeypatch.context() as earlier:
+            earlier.setattr("shoal.graph.memory.now_ms", lambda: now_ms() - 60_000)
+            await ann.create("delivered late")
 
         async def is_behind() -> bool:
             return shoal.network.runner.behind() > 50

@@ -58,7 +58,10 @@ async def arm(
     rule = await shoal.moderation_rules.create(draft)
     await shoal.moderation_rules.dry_run([rule.id])
     await shoal.moderation_rules.set_state(rule.id, "armed")
-    # Each check reads the rules again, as in a process that has been idle.
+    # Each check reads the rules again, as in a process that has been idle. After five seconds, the background task would read
+    # them instead, perhaps too late for the next check.
+    await shoal.network.rules.stop()
+    shoal.network.rules._watched = False
     shoal.network.rules._every = 0.0
 
 

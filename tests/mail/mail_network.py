@@ -14,6 +14,7 @@ from shoal.core.errors import (
 )
 from shoal.core.model import Member
 from shoal.scheduler import Agenda
+from tests.async_runner import eventually
 from tests.engines.smtp import Mail, PostOffice
 from tests.stores import all_objects
 
@@ -80,3 +81,14 @@ def tried(office: PostOffice, times: int) -> Callable[[], Awaitable[bool]]:
         return office.tried >= times
 
     return ask
+
+
+async def no_mail_under_way(shoal: Shoal) -> None:
+    """Wait until no mail is being sent that was written earlier. The mail server refuses mails for the time being."""
+    sender = shoal.network.effects.mail_sender
+    assert sender is not None
+
+    async def under_way() -> int:
+        return sender.in_flight
+
+    await eventually(under_way, 0, pause=0.001)

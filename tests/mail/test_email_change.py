@@ -31,6 +31,7 @@ from tests.mail.mail_network import (
     agenda,
     fits,
     moved,
+    no_mail_under_way,
     proofs_of,
     shoal_member,
     tried,
@@ -129,6 +130,7 @@ async def test_mail_sent_late_omits_link_that_was_invalidated(office: PostOffice
         await ann.change_email(PASSWORD, "thief@example.org")
         await eventually(tried(office, 1), answer=True)
         await ann.change_password(PASSWORD, OTHER)
+        await no_mail_under_way(shoal)
         office.refuses = ""
         await shoal.settle()
         assert [mail.to for mail in office.take()] == [ANN]
@@ -142,6 +144,7 @@ async def test_mail_sent_late_omits_link_that_was_invalidated(office: PostOffice
         await shoal.confirm_email(office.to("thief@elsewhere.example.org").proof)
         await eventually(tried(office, before + 1), answer=True)
         await shoal.undo_email_change(mine.proof)
+        await no_mail_under_way(shoal)
         office.refuses = ""
         await shoal.settle()
         with pytest.raises(Gone):

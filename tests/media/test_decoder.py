@@ -29,7 +29,7 @@ from tests.example_counts import examples
 from tests.server_process import alive
 
 PAST_LIMITS = "could not be decoded within the limits: at most 16 MiB, .* million pixels, .* seconds and .* of memory"
-GONE = 10.0
+GONE = 60.0
 """Maximum seconds for a process to exit on a busy machine."""
 
 
@@ -183,10 +183,13 @@ def test_image_decoder_killed_child_refuses_image_and_is_replaced(
 
 def test_image_decoder_timeout_refuses_image_and_kills_child() -> None:
     async def story() -> None:
-        async with Decoder(UploadLimits(seconds=0.5)) as decoder:
+        async with Decoder() as decoder:
             pid = await stopped_child(decoder)
+            # The limit is for this picture only: a slow machine takes longer for the others.
+            decoder.limits = UploadLimits(seconds=0.5)
             with pytest.raises(InvalidInput, match=PAST_LIMITS):
                 await decoder.render(picture())
+            decoder.limits = UploadLimits()
             await until(lambda: not alive(pid))
             assert (await decoder.render(picture())).feed.width == 64
 
@@ -212,10 +215,9 @@ def test_image_decoder_killed_idle_child_is_replaced() -> None:
     async def story() -> None:
         async with Decoder() as decoder:
             await decoder.render(picture())
-            (pid,) = decoder.children
-            os.kill(pid, signal.SIGKILL)
-            await until(lambda: not alive(pid))
-            await asyncio.sleep(0.1)
+            (child,) = decoder._idle
+            os.kill(child.pid, signal.SIGKILL)
+            await until(lambda: not child.alive)
             assert (await decoder.render(picture())).feed.width == 64
 
     asyncio.run(story())

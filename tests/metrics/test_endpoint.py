@@ -105,26 +105,50 @@ async def test_metrics_endpoint_error_returns_500_without_details(caplog: pytest
     assert "a-secret" in caplog.text
 
 
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.Timeout]:
+    """The time limits of all connections in their order. They end when the test says so, and not during a pause of the machine."""
+    found, timeout = list[asyncio.Timeout](), asyncio.timeout
+
+    def noted(seconds: float | None) -> asyncio.Timeout:
+        found.append(timeout(seconds))
+        return found[-1]
+
+    monkeypatch.setattr(asyncio, "timeout", noted)
+    return found
+
+
+def expire(limits: list[asyncio.Timeout]) -> None:
+    """End the time of these connections."""
+    for limit in limits:
+        assert limit.when() is not None
+        limit.reschedule(asyncio.get_running_loop().time())
+
+
 @in_loop
-async def test_metrics_endpoint_at_connection_limit_returns_503_until_slow_clients_time_out() -> None:
+async def test_metrics_endpoint_at_connection_limit_returns_503_until_slow_clients_time_out(
+    limits: list[asyncio.Timeout],
+) -> None:
     taken = listener()
     port = taken.getsockname()[1]
     async with (
-        answering(taken, page, most=3, seconds=2.0),
+        answering(taken, page, most=3, seconds=600.0),
         waiting(port, b"GET /metrics HTTP/1.1\r\nX-Slow: ", 3) as slow,
     ):
         # The server has accepted the slow clients once it refuses a later one.
         await eventually(lambda: status(port), 503)
+        expire(limits[:3])
         assert [await reader.read() for reader in slow] == [b"", b"", b""]
         await eventually(lambda: status(port), 200)
 
 
 @in_loop
-async def test_metrics_endpoint_client_that_does_not_read_is_disconnected() -> None:
+async def test_metrics_endpoint_client_that_does_not_read_is_disconnected(limits: list[asyncio.Timeout]) -> None:
     taken = listener()
     port = taken.getsockname()[1]
-    async with answering(taken, large_page, most=1, seconds=1.0), waiting(port, b"GET /metrics HTTP/1.1\r\n\r\n", 1):
+    async with answering(taken, large_page, most=1, seconds=600.0), waiting(port, b"GET /metrics HTTP/1.1\r\n\r\n", 1):
         await eventually(lambda: status(port), 503)
+        expire(limits[:1])
         await eventually(lambda: status(port), 200)
 
 

@@ -65,7 +65,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushService]:
         yield running
 
 
-def ask(service: PushService, path: str, *, allowed: str = LOCAL, seconds: float = 5.0) -> Decision:
+def ask(service: PushService, path: str, *, allowed: str = LOCAL, seconds: float = 10.0) -> Decision:
     """Send one request to a path of the service, and return the decision."""
 
     async def send() -> Decision:
@@ -257,7 +257,7 @@ async def test_failures_of_one_member_do_not_skip_the_hook_for_others() -> None:
 async def test_excess_of_concurrent_checks_of_one_member_waits_without_delaying_others() -> None:
     check = _Blocked()
     check.calls = FAILING
-    hook = ModerationHook(check, 5.0, "allow")
+    hook = ModerationHook(check, 60.0, "allow")
     running = [asyncio.create_task(hook(by(1))) for _ in range(CONCURRENT_OF_MEMBER + 1)]
     await asyncio.sleep(0)
     assert check.calls == FAILING + CONCURRENT_OF_MEMBER
@@ -298,7 +298,7 @@ class _Blocked:
 @in_loop
 async def test_hook_after_a_pause_is_probed_by_one_check_until_it_has_an_outcome() -> None:
     now, check = 0.0, _Blocked()
-    hook = ModerationHook(check, 5.0, "hold", clock=lambda: now)
+    hook = ModerationHook(check, 60.0, "hold", clock=lambda: now)
     await fail_for_all(hook)
     now += 2.5
     probe = asyncio.create_task(hook(CANDIDATE))
@@ -314,7 +314,7 @@ async def test_hook_after_a_pause_is_probed_by_one_check_until_it_has_an_outcome
 @in_loop
 async def test_cancelled_probe_of_the_hook_is_followed_by_another_probe() -> None:
     now, check = 0.0, _Blocked()
-    hook = ModerationHook(check, 5.0, "hold", clock=lambda: now)
+    hook = ModerationHook(check, 60.0, "hold", clock=lambda: now)
     await fail_for_all(hook)
     now += 2.5
     probe = asyncio.create_task(hook(CANDIDATE))
@@ -330,7 +330,7 @@ async def test_cancelled_probe_of_the_hook_is_followed_by_another_probe() -> Non
 async def test_excess_of_concurrent_checks_gets_the_failure_decision_without_opening_the_breaker() -> None:
     check = _Blocked()
     check.calls = FAILING
-    hook = ModerationHook(check, 5.0, "hold")
+    hook = ModerationHook(check, 60.0, "hold")
     running = [asyncio.create_task(hook(by(number))) for number in range(CONCURRENT)]
     await asyncio.sleep(0)
     excess = [(await hook(by(number))).action for number in range(FAILING + 1)]
@@ -346,7 +346,7 @@ async def test_reason_of_callable_is_stored_without_invalid_characters() -> None
     async def check(_candidate: Candidate) -> Decision:
         return Decision("hold", "a\ud800b\0c" + "x" * 600, "rule\x07")
 
-    assert await ModerationHook(check, 5.0, "allow")(CANDIDATE) == Decision("hold", "abc" + "x" * 495, "rule")
+    assert await ModerationHook(check, 60.0, "allow")(CANDIDATE) == Decision("hold", "abc" + "x" * 495, "rule")
 
 
 @in_loop

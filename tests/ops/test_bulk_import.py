@@ -31,7 +31,7 @@ from shoal.core.model import Member
 from shoal.graph.bulk import LoadPart
 from shoal.graph.schema import NOTIFIED, TOKEN_USE_START, decode_node
 from tests.async_runner import in_loop
-from tests.ops.test_import import counts, lay_out
+from tests.ops.test_import import counts, held, lay_out
 
 Tables = dict[str, list[Any]]
 
@@ -174,7 +174,7 @@ def test_bulk_import_killed_midway_resumes_and_refuses_other_commands(tmp_path: 
     command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "import", str(folder)]
     command += ["--photos-newest", "0"]
     for kind in ("members", "follows", "posts"):
-        _kill_once(command, store, kind)
+        _kill_once(held(command, 750 if kind == "posts" else 0), store, kind)
     other = subprocess.run([*command, "--mutual", "--authors", "match"], capture_output=True, text=True, check=False)
     assert "a bulk import of other files into this store is unfinished" in other.stderr
     again = subprocess.run([*command, "--one-by-one"], capture_output=True, text=True, check=False)

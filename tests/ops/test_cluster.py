@@ -44,7 +44,7 @@ def up(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     with said.open("wb") as out:
         process = subprocess.Popen([*command, "--workers", "1"], stdout=out, stderr=out, preexec_fn=at_a_desk)  # noqa: PLW1509
     try:
-        until(lambda: b"Ctrl-C" in said.read_bytes() or process.poll() is not None, 90.0)
+        until(lambda: b"Ctrl-C" in said.read_bytes() or process.poll() is not None, 300.0)
         if "is not installed" in said.read_text() and not os.environ.get("CI"):
             pytest.skip(said.read_text())
         assert process.poll() is None, said.read_text()

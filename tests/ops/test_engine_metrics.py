@@ -34,8 +34,9 @@ async def asked(**settings: Any) -> list[EngineHealth]:
 @in_loop
 async def test_engine_measurements_of_sqlite_report_file_sizes(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'own.db'}"
-    async with open_network(configuration.build(store=store)) as network:
-        found = await EngineWatch(network.engines).look()
+    # Without background tasks, which may write to the files at any moment.
+    async with open_network(configuration.build(store=store), background=False) as network:
+        found = await EngineWatch(network.engines, patience=30.0).look()
         assert [one.place for one in found] == ["own.db", "own.db.tags", "own.db.search"]
         assert [figures(one)["stored_bytes"] for one in found] == [
             (tmp_path / one.place).stat().st_size for one in found

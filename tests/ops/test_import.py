@@ -208,7 +208,7 @@ def test_import_killed_repeatedly_resumes_and_completes(tmp_path: Path) -> None:
     command += ["--photos-newest", "60"]
     expected = {"members": 300, "follows": 1_194, "posts": 1_500, "photos": 60}
     for kind in ("members", "follows", "photos", "posts"):
-        _kill_once_there_are_more(command, store, kind)
+        _kill_once_there_are_more(held(command, 750 if kind == "posts" else 0), store, kind)
         there = _counts_so_far(store)
         assert there != expected, f"the import finished before it was killed during the {kind}"
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True, timeout=300)
@@ -216,11 +216,18 @@ def test_import_killed_repeatedly_resumes_and_completes(tmp_path: Path) -> None:
     subprocess.run([*command[:5], "check"], stdout=subprocess.DEVNULL, check=True, timeout=300)
 
 
+def held(command: list[str], posts: int) -> list[str]:
+    """Return a command for an import that waits after this number of posts, so that it does not finish before it is killed."""
+    return [*command[:2], "tests.ops.held_import", str(posts), *command[3:]]
+
+
 def _kill_once_there_are_more(command: list[str], store: Path, kind: str) -> None:
     before = _counts_so_far(store)[kind]
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     until = time.monotonic() + 60
-    while child.poll() is None and time.monotonic() < until and _counts_so_far(store)[kind] == before:
+    while _counts_so_far(store)[kind] == before:
+        assert child.poll() is None, f"the import ended before it imported {kind}"
+        assert time.monotonic() < until, f"the import has not imported {kind}"
         time.sleep(0.002)
     child.send_signal(signal.SIGKILL)
     child.wait(60)

@@ -32,7 +32,7 @@ from shoal.multiprocess.rpc import (
     connect,
     serving,
 )
-from tests.async_runner import eventually, in_loop
+from tests.async_runner import TurnClock, eventually, in_loop, run
 
 _NIL = b"\xc0"
 
@@ -431,23 +431,26 @@ async def _reached(connecting: Callable[[], object]) -> Client:
             await asyncio.sleep(0.02)
 
 
-@in_loop
-async def test_rpc_call_to_server_that_becomes_silent_is_reported_as_begun_and_closes_connection(path: Path) -> None:
-    with link.listen(path, 1) as listener:
-        connecting = asyncio.create_task(connect(path, silence=0.2))
-        sock, _ = await asyncio.get_running_loop().sock_accept(listener)
-        with sock:
-            sock.send(link.frame(Hello(rpc.PROTOCOL, "", 1 << 20), 1 << 20))
-            client = await connecting
-            call = asyncio.create_task(client.call(_NIL))
-            await asyncio.get_running_loop().sock_recv(sock, 1 << 20)
-            sock.send(link.frame(rpc.Begun(1), 1 << 20))
-            with pytest.raises(PeerGone, match="silent") as gone:
-                await call
-            assert gone.value.begun
-            with pytest.raises(BrokenPipeError):
+def test_rpc_call_to_server_that_becomes_silent_is_reported_as_begun_and_closes_connection(path: Path) -> None:
+    async def story() -> None:
+        with link.listen(path, 1) as listener:
+            connecting = asyncio.create_task(connect(path, silence=0.2))
+            sock, _ = await asyncio.get_running_loop().sock_accept(listener)
+            with sock:
+                sock.send(link.frame(Hello(rpc.PROTOCOL, "", 1 << 20), 1 << 20))
+                client = await connecting
+                call = asyncio.create_task(client.call(_NIL))
+                await asyncio.get_running_loop().sock_recv(sock, 1 << 20)
                 sock.send(link.frame(rpc.Begun(1), 1 << 20))
-            await client.close()
+                with pytest.raises(PeerGone, match="silent") as gone:
+                    await call
+                assert gone.value.begun
+                with pytest.raises(BrokenPipeError):
+                    sock.send(link.frame(rpc.Begun(1), 1 << 20))
+                await client.close()
+
+    # A pause of the machine must not count as silence.
+    run(story(), TurnClock)
 
 
 @in_loop

@@ -17,8 +17,9 @@ from tests.server_process import alive
 _CHILD = """
 import asyncio, os, signal, sys, time
 from pathlib import Path
-from shoal.multiprocess.supervisor import beating, wait_for_signal
-from shoal.multiprocess.supervisor import Supervisor
+from types import SimpleNamespace
+from shoal.multiprocess import supervisor
+from shoal.multiprocess.supervisor import Supervisor, beating, wait_for_signal
 
 folder = Path(sys.argv[1])
 
@@ -32,17 +33,46 @@ async def main():
         await told
         (folder / f"{os.getpid()}.ended").touch()
 
+class Watching(Supervisor):
+    # The clock can jump by an hour, or count heartbeats of 0.3 s: then a pause of the machine does not make a child look stuck.
+    clock, counts = 0.0, False
+
+    def now(self):
+        return self.clock if self.counts else time.monotonic() + self.clock
+
+    def jump(self, *_):
+        self.clock += 3600
+
+    def count(self, *_):
+        self.clock, self.counts, self._limit = self.now(), True, 1.5
+
+    def _read_heartbeats(self):
+        if not self.counts:
+            return super()._read_heartbeats()
+        # Only a time that is later than the last one shows that a child has sent a heartbeat.
+        self.clock += 1e-6
+        super()._read_heartbeats()
+        if any(child.last_beat == self.clock for child in self._children):
+            self.clock += 0.3
+
 if "SHOAL_HEARTBEAT" in os.environ:
     asyncio.run(main())
 else:
-    Supervisor([sys.executable, __file__, sys.argv[1]], 2, limit=1.5, first_pause=0.05).run()
+    watching = Watching([sys.executable, __file__, sys.argv[1]], 2, limit=60.0, start_limit=3e4, first_pause=0.05)
+    supervisor.time = SimpleNamespace(monotonic=watching.now)
+    signal.signal(signal.SIGCONT, watching.jump)
+    signal.signal(signal.SIGUSR2, watching.count)
+    watching.run()
     (folder / "supervisor.ended").touch()
 """
 
 
 @contextmanager
 def supervised(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a supervisor and wait until its two children run."""
+    """Start a supervisor and wait until its two children run.
+
+    After SIGUSR2, it kills a child that sends no heartbeat while the other one sends five.
+    """
     script = folder / "child.py"
     script.write_text(_CHILD)
     command = [sys.executable, str(script), str(folder)]
@@ -52,7 +82,10 @@ def supervised(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
     finally:
         process.terminate()
-        process.wait(60)
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
 
 
 def begun(folder: Path) -> set[int]:
@@ -76,18 +109,20 @@ def test_supervisor_restarts_crashed_child_and_keeps_other_child_running(tmp_pat
 
 
 def test_supervisor_kills_and_restarts_child_with_blocked_event_loop(tmp_path: Path) -> None:
-    with supervised(tmp_path):
+    with supervised(tmp_path) as supervisor:
         first, second = begun(tmp_path)
         os.kill(first, signal.SIGUSR1)
+        supervisor.send_signal(signal.SIGUSR2)
         until(lambda: len(begun(tmp_path)) == 3)
         assert not alive(first)
         assert alive(second)
 
 
 def test_supervisor_kills_and_restarts_child_suspended_by_sigstop(tmp_path: Path) -> None:
-    with supervised(tmp_path):
+    with supervised(tmp_path) as supervisor:
         first = min(begun(tmp_path))
         os.kill(first, signal.SIGSTOP)
+        supervisor.send_signal(signal.SIGUSR2)
         until(lambda: len(begun(tmp_path)) == 3)
         assert not alive(first)
 
@@ -98,15 +133,20 @@ def test_supervisor_suspended_together_with_its_children_keeps_them(tmp_path: Pa
         everybody = [*children, supervisor.pid]
         for process in everybody:
             os.kill(process, signal.SIGSTOP)
-        time.sleep(2.5)
-        # The supervisor continues first, and may check its children before they send a heartbeat.
+        until(lambda: all(map(is_stopped, everybody)))
+        # The supervisor continues first, an hour later on its clock, and checks its children before they send a heartbeat.
         for process in reversed(everybody):
             os.kill(process, signal.SIGCONT)
-            time.sleep(0.1)
+            time.sleep(0.3)
         os.kill(min(children), signal.SIGUSR1)
+        supervisor.send_signal(signal.SIGUSR2)
         until(lambda: len(begun(tmp_path)) == 3)
         assert not alive(min(children))
         assert alive(max(children))
+
+
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def test_supervisor_on_sigterm_lets_children_finish_and_leaves_none_running(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ EVERYTHING = dict.fromkeys(
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushService]:
     with push_service(tmp_path_factory.mktemp("push")) as running, pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(running.trusted))
+        # A request that times out is sent again.
+        patch.setattr("shoal.push.sender._SECONDS", 45.0)
         yield running
 
 

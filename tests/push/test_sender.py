@@ -96,6 +96,8 @@ async def test_push_sender_messages_queued_for_failing_service_are_postponed_imm
     push_sender: PushSender,
 ) -> None:
     tried = 0
+    # The pause must not end while the messages fail.
+    push_sender._backoff = Backoff(2.0, 600.0, 1, clock=lambda: 100.0)
 
     async def fail() -> None:
         nonlocal tried

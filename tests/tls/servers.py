@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -16,6 +17,7 @@ import pytest
 from shoal_devcluster import postgres as engine
 from shoal_devcluster.program import Program, free_port, hand_over
 from shoal_devcluster.redis import RedisCluster
+from tests.async_runner import eventually
 from tests.engines import postgres, rabbitmq, redis
 from tests.engines.certificates import SelfSigned, trusted
 from tests.engines.engine_requirement import wanted
@@ -60,7 +62,19 @@ async def postgres_server() -> Program:
         await connection.execute("SELECT pg_reload_conf()")
     finally:
         await connection.close()
+    # The server reads the file a moment later.
+    await eventually(partial(_refuses, program.url), True, pause=0.05)
     return program
+
+
+async def _refuses(url: str) -> bool:
+    """Return whether a server refuses a login without TLS and password."""
+    try:
+        connection = await asyncpg.connect(url)
+    except asyncpg.InvalidAuthorizationSpecificationError:
+        return True
+    await connection.close()
+    return False
 
 
 @functools.cache

@@ -287,7 +287,7 @@ async def test_engine_tls_url_for_plaintext_port_is_reported(monkeypatch: pytest
             "the server does not support TLS on this port",
         ),
         (RabbitOutbox.open(broker.url.replace("amqp://", "amqps://")), "the server does not support TLS on this port"),
-        (PostgresGraph.open(database, patience=1.0), "rejected SSL upgrade"),
+        (PostgresGraph.open(database, patience=60.0), "rejected SSL upgrade"),
     ):
         with pytest.raises(MisconfiguredEngine) as caught:
             await opening

@@ -279,7 +279,7 @@ async def test_postgres_long_read_transaction_does_not_block_upgrade_of_other_ta
         assert [name for (name,) in await working.fetch(held)] == []
         async with reading.transaction():
             await reading.execute("SELECT FROM shoal.version")
-            await working.execute("SET lock_timeout = '1s'")
+            await working.execute("SET lock_timeout = '60s'")
             await migrations.migrate(working, GRAPH._replace(migrations=(*GRAPH.migrations, tide)))
     finally:
         await snapshot.close()

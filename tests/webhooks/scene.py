@@ -19,7 +19,7 @@ from shoal.core.model import Visibility
 from shoal.core.webhooks import Delivery, Webhook
 from shoal.mastodon_api.webhook_bodies import MastodonBodies
 from shoal.queries.events import EventReader
-from shoal.webhooks import endpoints
+from shoal.webhooks import endpoints, worker
 from shoal.webhooks.worker import WebhookWorker
 from tests.api.in_memory_network import BASE, NetworkFixture, Someone, network_fixture
 from tests.push.service import PushService, Request, push_service
@@ -143,6 +143,9 @@ def opened(service: PushService, **settings: Any) -> Iterator[Scene]:
     """Open a network without the worker of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WebhookWorker, "start", lambda _: None)
+        # A busy machine may need longer for a request, and for the end of a lease.
+        patch.setattr(endpoints, "REQUEST_SECONDS", 60.0)
+        patch.setattr(worker, "_RELEASE_SECONDS", 60.0)
         with network_fixture(event_log="on", webhook_networks=[LOCAL], base_url=BASE, **settings) as here:
             scene = Scene(here, service)
             try:

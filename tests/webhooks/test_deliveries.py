@@ -18,7 +18,7 @@ from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput, Unavailable, Unfit
 from shoal.core.ids import shard_of
 from shoal.core.model import Role, Visibility
-from shoal.core.webhooks import PROBE_MS, RETRY_MS, Pause, Webhook, new_secret, signature
+from shoal.core.webhooks import PROBE_MS, RETRY_MS, Delivery, Pause, Webhook, new_secret, signature
 from shoal.graph.access import get_object
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Cursor
@@ -602,11 +602,24 @@ def test_webhook_is_served_by_one_worker_at_a_time(scene: Scene) -> None:
 
 
 def test_webhook_progress_of_worker_without_lease_is_refused(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "REQUEST_SECONDS", 2.0)
+    monkeypatch.setattr(endpoints, "REQUEST_SECONDS", 600.0)
     id_ = scene.add("/hook")
     scene.post("first")
-    other = scene.another_worker()
+    other, send, ended = scene.another_worker(), endpoints.send, asyncio.Event()
     scene.statuses["/hook"] = 0
+
+    async def until_ended(*args: Any) -> Delivery:
+        """Send a request, which gets no response until its time is over."""
+        sending = asyncio.create_task(send(*args))
+        ending = asyncio.create_task(ended.wait())
+        await asyncio.wait((sending, ending), return_when=asyncio.FIRST_COMPLETED)
+        await cancel(ending)
+        if sending.done():
+            return sending.result()
+        await cancel(sending)
+        return Delivery(args[-1], args[2], args[3], 0, 600_000, "no response within 600 seconds")
+
+    monkeypatch.setattr(endpoints, "send", until_ended)
 
     async def late() -> None:
         # The first worker waits for a response for longer than its lease.
@@ -618,6 +631,7 @@ def test_webhook_progress_of_worker_without_lease_is_refused(scene: Scene, monke
         await other.settle()
         await other.stop()
         assert len(scene.service.at("/hook")) == 2
+        ended.set()
         await asyncio.gather(*scene.worker._runs.values())
 
     scene.here.run(late())

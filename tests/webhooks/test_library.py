@@ -11,6 +11,8 @@ import shoal.sync
 from shoal import Shoal
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.webhooks import Pause
+from shoal.webhooks import endpoints
+from shoal.webhooks.worker import WebhookWorker
 from tests.async_runner import in_loop
 from tests.push.service import PushService
 from tests.webhooks.scene import LOCAL, body, running_service
@@ -23,7 +25,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushService]:
 
 
 @in_loop
-async def test_library_webhooks_receive_events_and_are_managed(service: PushService) -> None:
+async def test_library_webhooks_receive_events_and_are_managed(
+    service: PushService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The worker would deliver an event by itself within a second, before the test has seen that it waits.
+    monkeypatch.setattr(WebhookWorker, "start", lambda _: None)
+    monkeypatch.setattr(endpoints, "REQUEST_SECONDS", 60.0)
     async with Shoal.open("memory://", event_log="on", webhook_networks=(LOCAL,)) as network:
         webhooks, ann = network.webhooks, await network.register("ann")
         made = await webhooks.create(f"{service.url}/hook", ["post.created", "member"], private=True)

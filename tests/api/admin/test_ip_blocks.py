@@ -303,13 +303,13 @@ def test_ip_block_applies_to_forwarded_address_and_operator_can_remove_it() -> N
         assert client.get("/api/v1/instance", headers=spoofed).status_code == 403
         socket = f"ws{url.removeprefix('http')}/api/v1/streaming?access_token={told['token']}"
         with pytest.raises(InvalidStatus) as refused:
-            connect(socket, additional_headers=there)
+            connect(socket, additional_headers=there, open_timeout=60)
         assert refused.value.response.status_code == 403
-        with connect(socket, additional_headers={"X-Forwarded-For": "192.0.2.1"}):
+        with connect(socket, additional_headers={"X-Forwarded-For": "192.0.2.1"}, open_timeout=60):
             pass
         network, loop = there_too[0]
         lifted = asyncio.run_coroutine_threadsafe(Blocklists(network.writes).unblock("203.0.113.0/24"), loop)
-        lifted.result(20)
+        lifted.result(60)
         until = time.monotonic() + 60
         while client.get("/api/v1/instance", headers=there).status_code != 200:
             assert time.monotonic() < until

@@ -242,11 +242,19 @@ def test_events_long_poll_without_event_returns_empty_page_after_wait(logged: Ne
 
 
 def test_events_long_polls_of_a_key_are_limited(logged: NetworkFixture) -> None:
-    secret, other = key_of(logged, *PUBLIC), key_of(logged, *PUBLIC)
+    secret, other, ann = key_of(logged, *PUBLIC), key_of(logged, *PUBLIC), logged.join("ann")
 
     async def polls() -> list[int]:
-        tasks = [asyncio.create_task(logged.request("GET", EVENTS, secret, params={"wait": 2})) for _ in range(51)]
-        tasks.append(asyncio.create_task(logged.request("GET", EVENTS, other, params={"wait": 1})))
+        keys = [secret] * 51 + [other]
+        asked = {"wait": MAX_WAIT, "types": "post"}
+        tasks = [asyncio.create_task(logged.request("GET", EVENTS, key, params=asked)) for key in keys]
+
+        async def open_and_refused() -> tuple[int, int]:
+            return logged.network.hub.connected, sum(task.done() for task in tasks)
+
+        await eventually(open_and_refused, (51, 1))
+        # The polls end with this event.
+        await logged.request("POST", "/api/v1/statuses", ann, json={"status": "now"})
         return [answer.status_code for answer in await asyncio.gather(*tasks)]
 
     *of_key, of_other = logged.run(polls())

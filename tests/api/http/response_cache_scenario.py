@@ -44,11 +44,14 @@ class FrontEnd:
         self._client = httpx.AsyncClient(transport=transport, base_url=BASE)
 
     def ask(self, path: str, token: str = "", **headers: str) -> httpx.Response:
+        return self._here.run(self.request(path, token, **headers))
+
+    async def request(self, path: str, token: str = "", **headers: str) -> httpx.Response:
         if token:
             headers["Authorization"] = f"Bearer {token}"
         # One client simulates many browsers, so it keeps no cookies.
         self._client.cookies.clear()
-        return self._here.run(self._client.get(path, headers=headers))
+        return await self._client.get(path, headers=headers)
 
     def send(self, path: str, form: dict[str, str], cookie: str) -> httpx.Response:
         """Send a form as a browser does."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
 from shoal.app.network import open_network
+from shoal.health import readiness as readiness_module
 from shoal.health.readiness import Readiness
 from shoal.http.application import build_app
 from shoal.http.middleware import Gate
@@ -50,16 +52,21 @@ async def test_readiness_reports_failed_or_hanging_components_as_unavailable() -
 
 
 @in_loop
-async def test_readiness_checks_are_cached_for_one_second() -> None:
+async def test_readiness_checks_are_cached_for_one_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(readiness_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     asked = Asked()
     readiness = Readiness({"stores": asked})
     await asyncio.gather(*[readiness.parts() for _ in range(100)])
     await readiness.parts()
     assert asked.times == 1
+    now[0] += 1.0
+    await readiness.parts()
+    assert asked.times == 2
     readiness = Readiness({"stores": asked}, keep=0.0)
     await readiness.parts()
     await readiness.parts()
-    assert asked.times == 3
+    assert asked.times == 4
 
 
 @in_loop
@@ -114,7 +121,7 @@ async def test_ready_endpoint_without_redis_returns_503_while_health_is_ok(caplo
                 answer = await server.client.get("/ready")
                 return answer.status_code, answer.json()
 
-            assert await says() == (200, {"stores": "ok", "timelines": "ok"})
+            await eventually(says, (200, {"stores": "ok", "timelines": "ok"}))
             engine.kill()
             await eventually(says, (503, {"stores": "ok", "timelines": "does not answer"}))
             assert (await server.client.get("/health")).status_code == 200

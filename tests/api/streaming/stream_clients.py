@@ -20,7 +20,7 @@ from shoal.graph.schema import LOGGED_IN
 from shoal.http.connections import USUAL, Patience
 from shoal.http.event_streams import Pace
 from shoal.server import AppParts, listen, serve
-from tests.api.in_memory_network import SCOPES, Someone
+from tests.api.in_memory_network import SCOPES, Someone, steady_limiter
 from tests.async_runner import eventually
 
 SLOW = Pace(heartbeat=60.0, ping=60.0, check=60.0)
@@ -166,7 +166,7 @@ class StreamServer:
         return str((await self.ask(who, "POST", "/api/v1/statuses", status=text, **more))["id"])
 
     async def settle(self) -> None:
-        await self.network.settle(20.0)
+        await self.network.settle(60.0)
 
     @asynccontextmanager
     async def ear(self, who: Someone, path: str, last: str = "", **query: str) -> AsyncIterator[Ear]:
@@ -187,7 +187,8 @@ class StreamServer:
         """Open a WebSocket. The token is sent in the Authorization header."""
         headers = {**({"Authorization": f"Bearer {who.token}"} if who else {}), **more.pop("headers", {})}
         address = f"ws{self.url.removeprefix('http')}/api/v1/streaming{query}"
-        async with connect(address, additional_headers=headers, **{"compression": None, **more}) as connection:
+        options = {"compression": None, "open_timeout": 60.0, **more}
+        async with connect(address, additional_headers=headers, **options) as connection:
             yield Socket(connection)
 
 
@@ -196,7 +197,8 @@ async def served(network: Network, pace: Pace = SLOW, patience: Patience = USUAL
     """Run a server of an open network."""
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-    app_parts = AppParts(*parts, pace=pace, patience=patience, probes=network.probes)
+    limiter = steady_limiter(network.settings)
+    app_parts = AppParts(*parts, pace=pace, patience=patience, probes=network.probes, limiter=limiter)
     listener = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     serving = asyncio.create_task(serve(app_parts, listener=listener, ready=ready.set_result))

@@ -12,7 +12,7 @@ async function done(promise) {
   return answer;
 }
 
-async function until(question, seconds = 15) {
+async function until(question, seconds = 60) {
   const deadline = Date.now() + seconds * 1000;
   for (;;) {
     const answer = await question();
@@ -191,7 +191,7 @@ const events = subscription[Symbol.asyncIterator]();
 const first = events.next();
 let live;
 const heard = (async () => (await first).value)();
-for (let tries = 0; !live && tries < 50; tries += 1) {
+for (let tries = 0; !live && tries < 200; tries += 1) {
   const written = await done(ben.v1.statuses.create({ status: `Now ${tries}` }));
   const event = await Promise.race([heard, new Promise((resolve) => setTimeout(resolve, 300, null))]);
   if (event) live = { event, written };
@@ -203,7 +203,7 @@ subscription.unsubscribe();
 const tagged = streaming.hashtag.subscribe({ tag: "spray" });
 const spray = tagged[Symbol.asyncIterator]().next();
 let seen;
-for (let tries = 0; !seen && tries < 50; tries += 1) {
+for (let tries = 0; !seen && tries < 200; tries += 1) {
   await done(ben.v1.statuses.create({ status: `Some #spray ${tries}` }));
   seen = await Promise.race([spray, new Promise((resolve) => setTimeout(resolve, 300, null))]);
 }

@@ -160,7 +160,7 @@ async def test_catch_up_explanation_terms_sum_to_score_and_freshness_halves() ->
         with before(shoal, days=4):
             await ben.create("begins")
         await shoal.settle()
-        found = await ann.catch_up(days_ago(4.0001), explain=True)
+        found = await ann.catch_up(days_ago(4.001), explain=True)
         (one,) = found.quiet
         assert one.why is not None
         assert sum(term.contribution for term in one.why.terms) == pytest.approx(one.why.score, abs=1e-6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -384,11 +385,15 @@ async def _asked(shoal: Shoal, handle: Handle) -> tuple[Counter[str], int]:
     memory = cast("CachedGraph", shoal.network.store)
     asked: Counter[str] = Counter()
     moved = 0
+    # Background tasks, such as the agenda, may read at any time.
+    ours = ContextVar("ours", default=False)
 
     def watched(name: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal moved
             answer = await method(*args, **kwargs)
+            if not ours.get():
+                return answer
             asked[name] += 1
             ids = sum(len(arg) for arg in args if isinstance(arg, list))
             moved += len(answer) if isinstance(answer, list) else ids
@@ -398,6 +403,8 @@ async def _asked(shoal: Shoal, handle: Handle) -> tuple[Counter[str], int]:
 
     names = ("obj_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count")
     store = SimpleNamespace(**{name: watched(name, getattr(memory._store, name)) for name in names})
+    token = ours.set(True)
     with patch.object(memory, "_store", store), patch.object(memory, "assoc_ranges", store.assoc_ranges):
         await home.page(shoal.network.reads, handle.id, PAGE)
+    ours.reset(token)
     return asked, moved
