@@ -1,4 +1,7 @@
 // Opens the menu of a post next to its button instead of as a separate page.
+// The first choice of many menus copies a link, by a script that must be there when the menu is shown.
+import "./copy.js";
+
 let open = null;
 
 function close(focus) {
@@ -48,7 +51,7 @@ export default function choices(link) {
     open = { link, menu };
     const room = innerHeight - link.getBoundingClientRect().bottom;
     if (room < menu.firstElementChild.offsetHeight + 80) menu.classList.add("above");
-    // The first choice of many menus copies the link. Its script, which is loading, would reveal it too late for the focus.
+    // The script would reveal the button too late for the focus.
     for (const button of menu.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
     choicesOf(menu)[0]?.focus();
   });
