@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiormq
 import pytest
@@ -24,15 +26,32 @@ class _Clock:
         return self.now
 
 
+class _Answers(asyncio.Queue[Any]):
+    """The replies to a query, whose time is over as soon as the only process that replies has replied."""
+
+    def __init__(self, query: LivenessQuery[int]) -> None:
+        super().__init__()
+        self._query = query
+        self._answered: str | None = None
+
+    async def get(self) -> Any:
+        if self._answered == str(self._query._questions):
+            raise TimeoutError
+        answer = await super().get()
+        self._answered = answer[0]
+        return answer
+
+
 @asynccontextmanager
 async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[LivenessQuery[int], _Clock]]:
     """Yield the query of a process to another one, which answers 7. The clock measures how long others have not answered."""
-    monkeypatch.setattr(amqp, "_REPLY_SECONDS", 2.0)
+    monkeypatch.setattr(amqp, "_REPLY_SECONDS", 60.0)
     clock = _Clock()
     connection, exchange = await aiormq.connect(rabbitmq.node().url), rabbitmq.namespace()
     try:
         await (await connection.channel()).exchange_declare(exchange, exchange_type="fanout", auto_delete=True)
         asking, answering = LivenessQuery(exchange, int, None, clock=clock), LivenessQuery(exchange, int, lambda: 7)
+        asking._answers = _Answers(asking)
         for call in (asking, answering):
             await call.prepare(await connection.channel(publisher_confirms=False))
         yield asking, clock

@@ -52,7 +52,12 @@ async def _moderate_until_killed(server: Server, token: str, done: dict[int, int
             while True:
                 id_ = many.choice(mine)
                 act = f"/api/v1/admin/accounts/{id_}"
-                silent = (await client.get(act, headers=bearer)).json()["silenced"]
+                shown = await client.get(act, headers=bearer)
+                if shown.status_code == 503:
+                    # An overloaded server, on a busy machine, refuses requests.
+                    await asyncio.sleep(0.05)
+                    continue
+                silent = shown.json()["silenced"]
                 path, body = (f"{act}/unsilence", None) if silent else (f"{act}/action", {"type": "silence"})
                 if (await client.post(path, headers=bearer, json=body)).status_code == 200:
                     done[id_] += 1

@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import httpx
@@ -104,10 +105,21 @@ def _shoal(store: Store, folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+class _PatientClient(httpx.AsyncClient):
+    """Repeats requests that an overloaded server refuses, as clients do."""
+
+    async def request(self, *args: Any, **options: Any) -> httpx.Response:
+        deadline = time.monotonic() + 60
+        while (answer := await super().request(*args, **options)).status_code == 503:
+            assert time.monotonic() < deadline, answer.text
+            await asyncio.sleep(0.05)
+        return answer
+
+
 async def _worked(url: str, tokens: dict[int, str], said: Said, store: Store, folder: Path) -> list[Manifest]:
     """Generate load, and create backups with the command under load."""
     over = asyncio.Event()
-    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+    async with _PatientClient(base_url=url, timeout=60) as client:
         writers = [asyncio.create_task(_work(client, tokens, said, seed, over)) for seed in range(WRITERS)]
         for number in range(BACKUPS):
             await _more(said, 40 * (number + 1), writers)

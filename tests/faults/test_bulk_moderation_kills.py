@@ -46,7 +46,10 @@ def kill_repeatedly(store: Path, begin: ApplyBulk | UndoBulk) -> None:
     undoing, done = isinstance(begin, UndoBulk), 0 if isinstance(begin, UndoBulk) else POSTS
     begun = False
     for number in KILLED_AT:
-        with served(store) as server:
+        changed = POSTS - marks(store) if undoing else marks(store)
+        slow_after = str(max(1, number - changed))
+        # On a busy machine, the server could otherwise finish the action before this process notices its progress.
+        with served(store, module="tests.faults.slow_bulk_actions", SLOW_AFTER=slow_after) as server:
             if not begun:
                 perform(build(store=f"sqlite:///{store}"), begin)
                 begun = True

@@ -119,6 +119,10 @@ async def _act(
     elif act < 0.9:
         other = chance.choice([id_ for id_ in tokens if id_ != member])
         answer = await client.post(f"/api/v1/accounts/{other}/follow", headers=bearer)
+        if answer.status_code == 503:
+            # An overloaded server, on a busy machine, refuses requests.
+            await asyncio.sleep(0.05)
+            return
         assert answer.status_code == 200, answer.text
         journal.follows.add((member, other))
     else:
@@ -186,7 +190,7 @@ async def _killed_with_the_lock(server: Server, store: Path, token: str) -> byte
 
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
             deadline = time.monotonic() + 120
-            while not held():
+            while True:
                 assert time.monotonic() < deadline, "no merge was observed"
                 await _tag(client, token, "before")
                 for _ in range(1_000):
@@ -194,12 +198,11 @@ async def _killed_with_the_lock(server: Server, store: Path, token: str) -> byte
                         # Stop the process first: it may have released the lock since the last check.
                         server.process.send_signal(signal.SIGSTOP)
                         if held():
-                            break
+                            killed = _lock_of(store)
+                            server.kill()
+                            return killed
                         server.process.send_signal(signal.SIGCONT)
                     await asyncio.sleep(0.001)
-            killed = _lock_of(store)
-            server.kill()
-    return killed
 
 
 async def _counted(server: Server, token: str) -> None:
@@ -226,7 +229,8 @@ PLANNED = 400
 def test_scheduled_posts_are_published_exactly_once_despite_server_kills(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduled_posts, "LEAST_MS", 0)
+    # On a slow machine, the posts may be due before the last one is planned.
+    monkeypatch.setattr(scheduled_posts, "LEAST_MS", -3_600_000)
     store = tmp_path / "shoal.db"
     asyncio.run(_plan(store))
     # Kill each server after it has published some of the posts.

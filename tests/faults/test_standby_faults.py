@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -88,11 +88,22 @@ async def _liked_across(here: ClusterFixture) -> list[int]:
     posts: list[int] = []
     async with httpx.AsyncClient(base_url=here.urls[0], timeout=60.0) as client:
         for author, other in zip(here.living_in(0), here.living_in(1), strict=True):
-            answer = await client.post("/api/v1/statuses", json={"status": "liked"}, headers=author.bearer)
-            posts.append(int(answer.raise_for_status().json()["id"]))
-            liked = await client.post(f"/api/v1/statuses/{posts[-1]}/favourite", headers=other.bearer)
-            liked.raise_for_status()
+            headers = {**author.bearer, "Idempotency-Key": f"liked {author.id}"}
+            answer = await _posted(client, "/api/v1/statuses", headers, {"status": "liked"})
+            posts.append(int(answer.json()["id"]))
+            await _posted(client, f"/api/v1/statuses/{posts[-1]}/favourite", other.bearer)
     return posts
+
+
+async def _posted(
+    client: httpx.AsyncClient, path: str, headers: Mapping[str, str], json: object = None
+) -> httpx.Response:
+    """Repeat a POST request while the server is busy, as clients do, and return the response."""
+    deadline = time.monotonic() + BOUND_SECONDS
+    while (answer := await client.post(path, headers=headers, json=json)).status_code == 503:
+        assert time.monotonic() < deadline, answer.text
+        await asyncio.sleep(0.2)
+    return answer.raise_for_status()
 
 
 async def _reconciled(here: ClusterFixture, posts: Sequence[int] = ()) -> Lost:

@@ -482,11 +482,13 @@ async def test_postgres_stopped_server_is_unavailable_until_restart() -> None:
 @in_loop
 async def test_postgres_unresponsive_server_is_unavailable_until_it_resumes() -> None:
     server = postgres.start_own()
-    graph = await PostgresGraph.open(server.url, patience=0.3)
+    graph = await PostgresGraph.open(server.url)
     try:
         await add(graph, ann())
         server.pause()
-        await _refuses_everything(graph)
+        # Only while the server is paused, because on a busy machine it may take longer.
+        with patch.object(graph._reading, "_patience", 0.3), patch.object(graph._writing, "_patience", 0.3):
+            await _refuses_everything(graph)
         server.resume()
         await eventually(lambda: _answers(graph), answer=True)
         assert await graph.obj_get([ANN]) == {ANN: ann()}
@@ -783,8 +785,7 @@ async def test_postgres_lost_store_lock_is_reacquired(database: Database) -> Non
     async with opened(database, sole=True) as graph, aside(database.url) as other:
         await other.execute(_DROP)
         await eventually(lambda: _answers(graph), answer=True)
-        with pytest.raises(Unavailable, match="in use by another process"):
-            await PostgresGraph.open(database.url, patience=0.3)
+        await eventually(partial(in_use, database.url, sole=False), True)
 
 
 @in_loop

@@ -193,7 +193,7 @@ def test_asgi_mount_streaming_works_over_websocket_and_sse(root: str, ann: Masto
     assert where == root.replace("http", "ws", 1)
     token = {"authorization": f"Bearer {ann.access_token}"}
     with (
-        connect(f"{where}/api/v1/streaming?stream=user&access_token={ann.access_token}") as socket,
+        connect(f"{where}/api/v1/streaming?stream=user&access_token={ann.access_token}", open_timeout=60) as socket,
         httpx.stream("GET", f"{root}/api/v1/streaming/user", headers=token, timeout=60) as stream,
     ):
         lines = stream.iter_lines()

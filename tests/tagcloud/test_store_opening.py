@@ -130,7 +130,7 @@ from shoal.tagcloud.sqlite import SqliteCloud
 
 async def main():
     store = await SqliteCloud.open(Path(sys.argv[1]))
-    print(await store.lock(b"ann"), flush=True)
+    print(await store.lock(b"ann", 3_600.0), flush=True)
     await asyncio.sleep(600)
 
 asyncio.run(main())

@@ -58,8 +58,8 @@ def test_like_button_updates_immediately_and_reverts_on_failure(at: LiveServer, 
 
 
 def test_buttons_of_a_post_pressed_before_a_response_are_all_sent(at: LiveServer, chromium: Browser) -> None:
-    eve = at.join("eve")
-    post = at.run(posts.create(at.network.writes, eve.id, Draft(text="Pressed in a hurry")))
+    lea = at.join("lea")
+    post = at.run(posts.create(at.network.writes, lea.id, Draft(text="Pressed in a hurry")))
     held: list[Route] = []
 
     def hold(route: Route) -> None:
@@ -80,8 +80,8 @@ def test_buttons_of_a_post_pressed_before_a_response_are_all_sent(at: LiveServer
         return [one.get_attribute("aria-pressed") for one in buttons.all()]
 
     with screen(at, chromium) as ours:
-        ours.log_in("eve")
-        page = ours.open(f"/@eve/{post.id}")
+        ours.log_in("lea")
+        page = ours.open(f"/@lea/{post.id}")
         buttons = page.get_by_role("article")
         pressed_while_held(page, "Like", "Share", "Save")
         expect(buttons.locator("button[aria-pressed=true]")).to_have_count(3)
