@@ -22,7 +22,7 @@ from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Cursor, Froze
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.payloads.posts import narrow
 from shoal.graph.resolve import Owns
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, PUBLISHED, Key, public_list
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, PUBLISHED, AnyNode, Key, public_list
 from shoal.graph.shard_map import ShardMap, ShardState, first_map, parse_shard_map
 from shoal.graph.sharding.live_map import LiveMap, MapNews
 from shoal.graph.sharding.sharded_graph import ShardedGraph
@@ -86,6 +86,22 @@ async def settle_what_is_owed(graph: ShardedGraph) -> list[InverseOp]:
     return pending_inverses
 
 
+class Suspended(MemoryGraph):
+    """A store whose first scan is answered after a pause of the process, in which its rows moved to another store."""
+
+    def __init__(self, other: MemoryGraph) -> None:
+        super().__init__()
+        self.is_over = False
+        self._other = other
+
+    async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
+        if not self.is_over:
+            self.is_over = True
+            await self._other.put_rows(Rows(objects=list((await self.obj_get([ANN])).values())))
+            return []
+        return await super().obj_scan(after, limit)
+
+
 # Data placement
 
 
@@ -106,6 +122,29 @@ async def test_sharded_graph_stores_objects_keys_and_associations_in_the_store_o
     keys = [Key(shard_of(id_), "user_name", str(id_)) for id_ in (ANN, BEN, CYD)]
     assert [set((await store.key_get(keys)).values()) for store in (one, two)] == [{ANN}, {BEN, CYD}]
     assert await graph.key_get(keys) == dict(zip(keys, (ANN, BEN, CYD), strict=True))
+
+
+@in_loop
+async def test_scan_of_a_process_that_was_suspended_while_rows_moved_reads_them_in_their_new_store() -> None:
+    there = MemoryGraph()
+    here = Suspended(there)
+    batch = Batch(shard_of(ANN))
+    batch.obj_add(Member(id=ANN, name="ann"))
+    await here.commit(batch)
+    graph = ShardedGraph([here, there], [0] * SHARDS)
+
+    class Lease:
+        renewed = False
+
+        def fresh(self, _store: int) -> bool:
+            return self.renewed or not here.is_over
+
+        async def renew(self, _store: int) -> None:
+            self.renewed = True
+            graph.remap([here, there], [1] * SHARDS)
+
+    graph.watch = Lease()
+    assert [node.id for node in await graph.obj_scan(0, 10)] == [ANN]
 
 
 def _object(batch: Batch) -> None:

@@ -73,7 +73,7 @@ class Owner:
         self._stirred.set()
         if self._watch is not None:
             await self._watch
-        # A lost connection is removed at any time.
+        # `_lost` may clear the attribute during any await.
         if (connection := self._connection) is not None:
             # Unlock explicitly, because the server may notice the end of the connection late.
             with contextlib.suppress(*LOST, asyncpg.PostgresError, AttributeError):

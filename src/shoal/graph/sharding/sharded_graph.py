@@ -409,8 +409,9 @@ class ShardedGraph:
             # number.
             each = max(limit // len(stores), min(limit, _LEAST_PAGE))
             pages = await side_by_side(scan(store, after, each) for store in stores)
+            # A process that was suspended learns only now that rows have moved.
+            await self._all_stores()
             if version != self._version:
-                # Rows may have moved to a store that was read before they arrived.
                 continue
             ends: list[Any] = [order(page[-1]) for page in pages if len(page) == each]
             own: list[tuple[Any, R]] = [
