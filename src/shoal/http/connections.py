@@ -28,7 +28,7 @@ import resource
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import lru_cache
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import NamedTuple, Protocol
 
 from shoal.core.blocklists import parse_address
@@ -143,7 +143,7 @@ _BURST_SECONDS = 0.5
 _OVERLOAD_SECONDS = 10.0
 """Seconds after the last refusal for which the process counts as overloaded."""
 _LONGEST_TURN_SECONDS = 0.1
-"""More time between two measurements is a pause of the process, which does not count as waiting."""
+"""More time between two measurements without as much work of the thread is a pause of the process, not a wait."""
 
 
 class _Waiting(NamedTuple):
@@ -161,14 +161,22 @@ class RequestPace:
     the process, only delays requests.
     """
 
-    def __init__(self, pause_seconds: float = _PAUSE_SECONDS, *, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(
+        self,
+        pause_seconds: float = _PAUSE_SECONDS,
+        *,
+        clock: Callable[[], float] = perf_counter,
+        worked: Callable[[], float] = thread_time,
+    ) -> None:
+        """Create a queue. `worked` returns the processor time of this thread in seconds."""
         self._pause_seconds = pause_seconds
         self._clock = clock
+        self._worked = worked
         self._waiting: deque[_Waiting] = deque()
         self._most = self._left = 1
         self._turning = self._begun = False
         self._since = self._prompt_at = self._overloaded_until = 0.0
-        self._measured_at = self._time = 0.0
+        self._measured_at = self._time = self._worked_before = 0.0
         self._started = 0
         self._counted_since = 0.0
         self._max_queue = 1
@@ -193,9 +201,12 @@ class RequestPace:
         self._go_on()
 
     def _now(self) -> float:
-        """Return the time without pauses of the process."""
+        """Return a clock reading in seconds that excludes pauses of the process."""
         measured_at = self._clock()
-        self._time += min(measured_at - self._measured_at, _LONGEST_TURN_SECONDS)
+        passed = measured_at - self._measured_at
+        if passed > _LONGEST_TURN_SECONDS:
+            passed = min(passed, max(_LONGEST_TURN_SECONDS, self._worked() - self._worked_before))
+        self._time += passed
         self._measured_at = measured_at
         return self._time
 
@@ -205,6 +216,7 @@ class RequestPace:
 
     def _next_batch(self) -> None:
         now = self._now()
+        self._worked_before = self._worked()
         if now - self._since > self._pause_seconds:
             self._most = max(1, self._most // 2)
         elif self._waiting:

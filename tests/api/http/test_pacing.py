@@ -102,8 +102,8 @@ class Overload:
     """A queue with a simulated clock: each turn of the event loop starts one request and takes ten milliseconds."""
 
     def __init__(self) -> None:
-        self.now = 0.0
-        self.pace = RequestPace(0.001, clock=lambda: self.now)
+        self.now = self.worked = 0.0
+        self.pace = RequestPace(0.001, clock=lambda: self.now, worked=lambda: self.worked)
         self.waits: list[float] = []
         self.refused: list[float] = []
 
@@ -115,11 +115,12 @@ class Overload:
     def _end(self, waits: list[float], came: float) -> None:
         waits.append(self.now - came)
 
-    async def run(self, turns: int, requests_per_turn: int) -> None:
+    async def run(self, turns: int, requests_per_turn: int, seconds: float = 0.01) -> None:
         for _ in range(turns):
             for _ in range(requests_per_turn):
                 self.begin()
-            self.now += 0.01
+            self.now += seconds
+            self.worked += seconds
             await asyncio.sleep(0)
 
 
@@ -144,11 +145,17 @@ async def test_request_pacing_under_overload_that_slows_down_refuses_queued_requ
     load = Overload()
     await load.run(200, 3)
     before = len(load.refused)
-    for _ in range(3):
-        load.now += 0.09
-        await load.run(1, 0)
+    await load.run(1, 0, 0.2)
+    await load.run(1, 0)
     assert len(load.refused) > before
     assert min(load.refused[before:]) >= 0.15
+
+
+@in_loop
+async def test_request_pacing_with_slow_turns_refuses_after_a_second_of_overload() -> None:
+    load = Overload()
+    await load.run(3, 3, 0.5)
+    assert load.refused
 
 
 @in_loop
