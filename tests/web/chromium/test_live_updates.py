@@ -105,6 +105,38 @@ def test_buttons_of_a_post_pressed_before_a_response_are_all_sent(at: LiveServer
         ours.complaints.clear()
 
 
+def test_button_of_a_comment_pressed_twice_before_its_reply_form_opens_ends_in_its_former_state(
+    at: LiveServer, chromium: Browser
+) -> None:
+    mia = at.join("mia")
+    post = at.run(posts.create(at.network.writes, mia.id, Draft(text="Ask me")))
+    at.run(posts.create(at.network.writes, mia.id, Draft(text="Myself first", parent_id=post.id)))
+    at.settle()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    with screen(at, chromium) as ours:
+        ours.log_in("mia")
+        page = ours.open(f"/@mia/{post.id}")
+        shown = page.get_by_role("article").filter(has_text="Myself first")
+        like = shown.get_by_role("button", name="Like")
+        expect(page.locator(UNREADY_BUTTONS)).to_have_count(0)
+        page.route("**/act", hold, times=1)
+        like.click()
+        like.click()
+        with page.expect_response(
+            lambda one: "/act" not in one.url and one.request.headers.get("hx-request") == "true"
+        ):
+            shown.get_by_role("link", name="Reply").click()
+        expect(like).to_have_attribute("aria-pressed", "false")
+        with page.expect_response(lambda one: "do=unlike" in (one.request.post_data or "")):
+            held.pop().continue_()
+        expect(page.locator(UNREADY_BUTTONS)).to_have_count(0)
+        expect(like).to_have_attribute("aria-pressed", "false")
+
+
 def test_form_submitted_twice_quickly_is_sent_once(at: LiveServer, chromium: Browser) -> None:
     dee = at.join("dee")
     with screen(at, chromium) as ours:

@@ -1,50 +1,63 @@
 // Optimistic updates of a post's buttons. If the server refuses, they are reverted and a message shows the reason.
-// A response replaces all buttons, so what is pressed before it is sent after it.
-const waiting = new Map();
+// A response replaces all buttons, so presses during a request are sent after its response.
+const handedOver = new Map();
 
+const idOf = (form) => form.id || form.dataset.id;
 const keyOf = (button) => (button.name === "do" ? button.className : `reaction ${button.value}`);
+const isToggle = (button) => button?.hasAttribute("aria-pressed") ?? false;
+const isShown = (button) => button.getAttribute("aria-pressed") === "true";
 // The state on the server, from which the form was made.
 const isOn = (button) => (button.name === "do" ? button.value : button.name).startsWith("un");
 
 function show(button, on) {
-  if (button.ariaPressed === String(on)) return;
+  if (isShown(button) === on) return;
   button.setAttribute("aria-pressed", on);
   const count = button.querySelector(".count");
   if (count && /^\d*$/.test(count.textContent)) count.textContent = Math.max(0, Number(count.textContent) + (on ? 1 : -1)) || "";
 }
 
-function pressNext(form) {
-  const wanted = waiting.get(form.action) ?? new Map();
-  for (const [key, on] of wanted) {
-    wanted.delete(key);
-    const button = [...form.querySelectorAll("button[aria-pressed]")].find((one) => keyOf(one) === key);
-    if (button && isOn(button) !== on) return button.click();
-  }
-  waiting.delete(form.action);
-}
-
-function wait(event) {
-  const { target: form, submitter: button } = event;
-  if (!form.matches(".htmx-request") || !button?.ariaPressed) return;
-  event.preventDefault();
-  event.stopImmediatePropagation();
-  const on = button.ariaPressed !== "true";
-  if (!waiting.has(form.action)) waiting.set(form.action, new Map());
-  waiting.get(form.action).set(keyOf(button), on);
-  show(button, on);
-}
-
 export default function act(form) {
+  const wanted = handedOver.get(idOf(form)) ?? new Map();
+  handedOver.delete(idOf(form));
   let sent;
-  form.addEventListener("submit", wait, true);
-  form.addEventListener("htmx:beforeRequest", (event) => {
-    const button = event.detail.requestConfig.triggeringEvent?.submitter;
-    sent = button?.ariaPressed ? button : undefined;
+  let busy = false;
+
+  function pressNext() {
+    for (const [key, on] of wanted) {
+      wanted.delete(key);
+      const button = [...form.querySelectorAll("button[aria-pressed]")].find((one) => keyOf(one) === key);
+      if (button && !button.disabled && isOn(button) !== on) return button.click();
+    }
+  }
+
+  // The link to the comment form is within the form too, and its requests are not those of the buttons.
+  const listen = (name, handle) => form.addEventListener(`htmx:${name}`, (event) => event.detail.elt === form && handle(event.detail));
+
+  form.addEventListener(
+    "submit",
+    (event) => {
+      const button = event.submitter;
+      if (!busy || !isToggle(button)) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      wanted.set(keyOf(button), !isShown(button));
+      show(button, !isShown(button));
+    },
+    true,
+  );
+  listen("beforeRequest", ({ requestConfig }) => {
+    busy = true;
+    const button = requestConfig.triggeringEvent?.submitter;
+    sent = isToggle(button) ? button : undefined;
     if (sent) show(sent, !isOn(sent));
   });
-  for (const failed of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
-    form.addEventListener(failed, () => sent && show(sent, isOn(sent)));
-  }
-  form.addEventListener("htmx:afterRequest", () => setTimeout(() => form.isConnected && pressNext(form)));
-  pressNext(form);
+  for (const failed of ["responseError", "sendError", "timeout"]) listen(failed, () => sent && show(sent, isOn(sent)));
+  listen("beforeSwap", () => form.isConnected && handedOver.set(idOf(form), wanted));
+  listen("afterRequest", ({ keepIndicators }) => {
+    busy = false;
+    // The browser leaves the page, for example to log in.
+    if (keepIndicators) wanted.clear();
+    setTimeout(() => form.isConnected && pressNext());
+  });
+  pressNext();
 }

@@ -1,5 +1,5 @@
 // Opens the menu of a post next to its button instead of as a separate page.
-// The first choice of many menus copies a link, by a script that must be there when the menu is shown.
+// Many menus start with a button that copies a link. Its script is imported here, so that the button works when the menu is shown.
 import "./copy.js";
 
 let open = null;
@@ -51,7 +51,7 @@ export default function choices(link) {
     open = { link, menu };
     const room = innerHeight - link.getBoundingClientRect().bottom;
     if (room < menu.firstElementChild.offsetHeight + 80) menu.classList.add("above");
-    // The script would reveal the button too late for the focus.
+    // The script of the button would reveal it only after the focus is set.
     for (const button of menu.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
     choicesOf(menu)[0]?.focus();
   });

@@ -79,6 +79,7 @@ export function carry(shown) {
   if (!old) return;
   const copy = form.cloneNode(true);
   copy.id = form.dataset.id;
+  copy.classList.remove("htmx-request");
   old.replaceWith(copy);
   htmx.process(copy);
   document.dispatchEvent(new CustomEvent("htmx:load", { detail: { elt: copy } }));
