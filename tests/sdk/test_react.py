@@ -258,24 +258,18 @@ def test_changes_between_first_read_and_start_of_streams_are_shown(
         expect(page.get_by_label("Declared").get_by_text("Early #bread")).to_be_visible()
 
 
-def test_notification_that_arrives_during_the_first_read_is_shown(
-    served: Served, address: str, chromium: Browser
-) -> None:
+def test_notification_that_arrives_while_the_list_is_read_is_shown(shown: Shown) -> None:
+    page, other = shown.page, shown.other
     held: list[tuple[Route, APIResponse]] = []
-
-    def hold_responses(page: Page) -> None:
-        page.route("**/api/v1/notifications*", lambda route: held.append((route, route.fetch())))
-
-    with a_page(served, address, chromium, before=hold_responses) as shown:
-        page, other = shown.page, shown.other
-        # The list is read again when the stream starts.
-        until(lambda: page.evaluate("true") and len(held) == 2)
-        other.account_follow(other.account_lookup(shown.name).id)
-        expect(page.get_by_role("status")).to_have_attribute("data-last", "notification")
-        route, response = held[-1]
+    page.route("**/api/v1/notifications*", lambda route: held.append((route, route.fetch())))
+    page.evaluate("app.readAgain()")
+    until(lambda: page.evaluate("true") and held)
+    other.account_follow(other.account_lookup(shown.name).id)
+    expect(page.get_by_role("status")).to_have_attribute("data-last", "notification")
+    for route, response in held:
         route.fulfill(response=response)
-        name = other.me().username
-        expect(page.get_by_label("Notifications").get_by_role("listitem")).to_have_text(f"follow by {name}")
+    expect(page.get_by_role("status")).to_have_text("Ready")
+    expect(page.get_by_label("Notifications").get_by_role("listitem")).to_have_text(f"follow by {other.me().username}")
 
 
 def test_upload_hook_reports_progress_and_errors(shown: Shown, tmp_path: Path) -> None:

@@ -147,6 +147,10 @@ let root: Root | undefined;
 
 export const stop = (): void => root?.unmount();
 
+let cache: QueryClient;
+
+export const readAgain = (): void => void cache.invalidateQueries();
+
 export function start(url: string, token: string, other: string, post: string, feed: string): void {
   const App = () => {
     const me = useMe();
@@ -164,10 +168,11 @@ export function start(url: string, token: string, other: string, post: string, f
       </main>
     );
   };
+  cache = new QueryClient({ defaultOptions: { queries: { retry: false, staleTime: 60_000 } } });
   root = createRoot(document.body.appendChild(document.createElement("div")));
   root.render(
     <StrictMode>
-      <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false, staleTime: 60_000 } } })}>
+      <QueryClientProvider client={cache}>
         <ShoalProvider client={createShoal({ url, token })}>
           <App />
         </ShoalProvider>

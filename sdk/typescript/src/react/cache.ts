@@ -1,4 +1,4 @@
-import type { QueryClient } from "@tanstack/react-query";
+import type { QueryClient, QueryKey } from "@tanstack/react-query";
 import type { Account, Relationship, Status } from "../schema.js";
 
 /** The keys of the queries. All begin with `shoal`. */
@@ -38,6 +38,28 @@ export function replaced<T>(data: T, isMatch: (value: object) => boolean, change
 }
 
 const isStatus = (id: string) => (value: object) => "visibility" in value && "content" in value && (value as Status).id === id;
+
+/** Call a function when no query with this key is being read. */
+function afterReads(client: QueryClient, queryKey: QueryKey, call: () => void): void {
+  const isRead = () => client.isFetching({ queryKey }) > 0;
+  if (!isRead()) return call();
+  const stop = client.getQueryCache().subscribe(() => {
+    if (isRead()) return;
+    stop();
+    call();
+  });
+}
+
+/** Change cached data now, and again after the reads that are in progress, because their responses may be older than the change. */
+export function change(client: QueryClient, queryKey: QueryKey, apply: () => void): void {
+  apply();
+  if (client.isFetching({ queryKey }) > 0) afterReads(client, queryKey, apply);
+}
+
+/** Read a query again, after the read that is in progress. */
+export function readAgain(client: QueryClient, queryKey: QueryKey): void {
+  afterReads(client, queryKey, () => void client.invalidateQueries({ queryKey, exact: true }));
+}
 
 /** Change a post in all cached feeds, threads and notifications. If `change` returns undefined, remove the post from its lists. */
 export function patchPost(client: QueryClient, id: string, change: (post: Status) => Status | undefined): void {

@@ -3,7 +3,8 @@ import { useQueryClient, type QueryClient } from "@tanstack/react-query";
 import type { Shoal } from "../client.js";
 import { isTemporary, ShoalError } from "../errors.js";
 import { stream, type StreamEvent, type StreamName } from "../stream.js";
-import { keys, patchPost, updated } from "./cache.js";
+import type { Status } from "../schema.js";
+import { change, keys, patchPost, updated } from "./cache.js";
 
 interface Listener {
   onEvent: (event: StreamEvent) => void;
@@ -51,8 +52,8 @@ class LiveStreams {
     try {
       // Edited posts replace those of the lists, some of which have data.
       for await (const event of stream(this.shoal, name, { signal, withData: true, onConnect })) {
-        if (event.event === "status.update") patchPost(this.cache, event.data.id, (found) => updated(found, event.data));
-        else if (event.event === "delete") patchPost(this.cache, event.data, () => undefined);
+        if (event.event === "status.update") this.#patch(event.data.id, (found) => updated(found, event.data));
+        else if (event.event === "delete") this.#patch(event.data, () => undefined);
         else if (event.event === "refresh") void this.cache.invalidateQueries({ queryKey: keys.all });
         for (const listener of listeners) this.#call(() => listener.onEvent(event));
       }
@@ -61,6 +62,10 @@ class LiveStreams {
       // A component that listens later opens the stream again, for example after a new log-in.
       if (this.#open.get(key)?.listeners === listeners) this.#open.delete(key);
     }
+  }
+
+  #patch(id: string, patch: (post: Status) => Status | undefined): void {
+    change(this.cache, keys.all, () => patchPost(this.cache, id, patch));
   }
 
   /** An error of one component does not end the stream of the others. */
@@ -125,8 +130,8 @@ export function useShoal(): Shoal {
 
 /**
  * Call a function for each event of a stream; with null, for none. Edited and deleted posts change in all hooks by themselves.
- * `onStart` is called if the component waited for the first connection of the stream: what it read before may lack changes, so read
- * it again.
+ * `onStart` is called when the stream has started: reload data that was read earlier, because it may lack changes. A component that
+ * uses a stream which others have started gets no call.
  */
 export function useStream(name: StreamName | null, onEvent: (event: StreamEvent) => void, onStart?: () => void): void {
   const { live } = useValue();

@@ -1,11 +1,9 @@
-import { useCallback, useRef, useState } from "react";
+import { useCallback, useState } from "react";
 import {
   useInfiniteQuery,
   useQuery,
   useQueryClient,
   type InfiniteData,
-  type QueryClient,
-  type QueryKey,
   type UseInfiniteQueryResult,
   type UseQueryResult,
 } from "@tanstack/react-query";
@@ -13,7 +11,7 @@ import type { Data, PathOf } from "../client.js";
 import { page, type Cursor, type Page } from "../pages.js";
 import type { Account, CredentialAccount, Notification, Relationship, Status, StatusContext } from "../schema.js";
 import type { StreamEvent, StreamName } from "../stream.js";
-import { findAccount, findPost, keys } from "./cache.js";
+import { change, findAccount, findPost, keys, readAgain } from "./cache.js";
 import { useShoal, useStream } from "./provider.js";
 
 /** The paths whose response is a list of posts. */
@@ -99,12 +97,6 @@ const NONE: Waiting = { of: "", posts: [], outdated: false };
 
 const firstOf = (data: Pages<Status> | undefined): Pages<Status> | undefined =>
   data && { pages: data.pages.slice(0, 1), pageParams: data.pageParams.slice(0, 1) };
-
-/** Read a list again, even if it is being read for the first time: the response may have been made before the stream started. */
-function readAgain(cache: QueryClient, queryKey: QueryKey): void {
-  const exactly = { queryKey, exact: true };
-  void cache.cancelQueries(exactly).then(() => cache.invalidateQueries(exactly));
-}
 
 /** Read a feed, page by page (`fetchNextPage`), with live updates. */
 export function useFeed(feed: Feed, options: FeedOptions = {}): FeedResult {
@@ -202,26 +194,17 @@ export function useNotifications(options: { types?: Notification["type"][]; live
   const cache = useQueryClient();
   const filter = types ? { "types[]": types } : {};
   const queryKey = keys.notifications(filter);
-  const reads = useRef(new Set<Notification[]>());
   const query = useInfiniteQuery({
     queryKey,
-    queryFn: async ({ pageParam, signal }) => {
-      const arrived: Notification[] = [];
-      if (!pageParam) reads.current.add(arrived);
-      try {
-        const found = await page(shoal, "/api/v1/notifications", { params: { query: filter as object }, cursor: pageParam, signal });
-        return { ...found, data: unique([...arrived, ...found.data]) };
-      } finally {
-        reads.current.delete(arrived);
-      }
-    },
+    queryFn: ({ pageParam, signal }) =>
+      page(shoal, "/api/v1/notifications", { params: { query: filter as object }, cursor: pageParam, signal }),
     initialPageParam: undefined as Cursor | undefined,
     getNextPageParam: (last) => (last.data.length > 0 ? last.next : undefined),
   });
   const onEvent = (event: StreamEvent): void => {
     if (event.event !== "notification" || (types && !types.includes(event.data.type))) return;
-    for (const arrived of reads.current) arrived.unshift(event.data);
-    cache.setQueryData<Pages<Notification>>(queryKey, (data) => prepended(data, [event.data]));
+    const add = (data: Pages<Notification> | undefined) => prepended(data, [event.data]);
+    change(cache, queryKey, () => cache.setQueryData<Pages<Notification>>(queryKey, add));
   };
   useStream(live ? "user" : null, onEvent, () => readAgain(cache, queryKey));
   return { ...query, notifications: unique(query.data?.pages.flatMap((found) => found.data) ?? []) };
