@@ -173,7 +173,16 @@ function Reviews({ load, version = 0, added = [], empty = "No reviews yet." }) {
   const [found, setFound] = useState(null);
   const [followed, setFollowed] = useState({});
   const [problem, setProblem] = useState("");
-  useEffect(() => void load(shoal).then(setFound, (error) => setProblem(error.message)), [shoal, version]);
+  useEffect(() => {
+    let outdated = false;
+    const shown = (statuses) => {
+      if (outdated) return;
+      setFound(statuses);
+      setProblem("");
+    };
+    void load(shoal).then(shown, (error) => outdated || setProblem(error.message));
+    return () => void (outdated = true);
+  }, [shoal, version]);
   const statuses = [...added, ...(found ?? [])].filter((one, at, all) => one.shoal?.data?.stars && all.findIndex((other) => other.id === one.id) === at);
   const authors = [...new Set(statuses.map((one) => one.account.id))].join();
   useEffect(() => {
@@ -267,7 +276,7 @@ function Feed() {
       if (left) return;
       socket = new WebSocket(`${shop.shoal.replace(/^http/, "ws")}/api/v1/streaming?stream=user`, text);
       // A review may have arrived after the list was read.
-      socket.onopen = () => setVersion(1);
+      socket.onopen = () => setVersion((now) => now + 1);
       socket.onmessage = async ({ data }) => {
         const { event, payload } = JSON.parse(data);
         if (event !== "update") return;
