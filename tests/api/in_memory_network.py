@@ -176,7 +176,8 @@ class NetworkFixture:
         self.run(self.network.settle(_PATIENCE_SECONDS))
 
     def state(self) -> State:
-        """Return the stored state. After `settle`, two states are equal if nothing changed in between."""
+        """Return the stored state after all consequences of earlier changes. Two are equal if nothing changed in between."""
+        self.settle()
         return self.run(self._state())
 
     def files(self) -> tuple[str, ...]:
