@@ -427,7 +427,7 @@ class _Engine(BaseHTTPRequestHandler):
 
     @classmethod
     def texts(cls) -> list[str]:
-        """Return the texts of all documents, which another thread may change meanwhile."""
+        """Return the texts of all documents, which another thread may change concurrently."""
         return [document["text"] for _, document in list(cls.documents.values()) if document]
 
     def do_POST(self) -> None:

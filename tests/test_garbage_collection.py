@@ -80,7 +80,7 @@ async def story(busy, latest):
         while busy and seen() is not None and clock() < end:
             await asyncio.sleep(0)
         if not busy:
-            # Polling could take so much of a slow processor that the process is never idle.
+            # Polling could keep a slow processor too busy for the process to count as idle.
             await asyncio.wait_for(found.wait(), 60)
     print("found" if seen() is None else "left")
 

@@ -269,7 +269,7 @@ async def test_outgoing_request_without_response_times_out(service: PushService)
 
 
 @in_loop
-async def test_outgoing_request_with_truncation_returns_what_came_before_the_timeout(
+async def test_outgoing_request_with_truncation_returns_body_received_before_the_timeout(
     service: PushService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.answers["/stopping"] = -2
@@ -281,7 +281,7 @@ async def test_outgoing_request_with_truncation_returns_what_came_before_the_tim
 
     async def ending(response: httpcore.Response) -> AsyncIterator[bytes]:
         async for chunk in stream(response):
-            # The time of the whole request is over as soon as the beginning of the body has come.
+            # The request times out as soon as the beginning of the body has arrived.
             limits[0].reschedule(asyncio.get_running_loop().time())
             yield chunk
 

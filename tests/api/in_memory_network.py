@@ -96,7 +96,7 @@ class State(NamedTuple):
 
 
 def steady_limiter(settings: Settings) -> MemoryLimiter:
-    """Return the usual rate limiter, but no period ends during a test: its clock stands still."""
+    """Return the usual rate limiter with a frozen clock, so that no period ends during a test."""
     now = time.time()
     return MemoryLimiter(rules(settings), clock=lambda: now)
 

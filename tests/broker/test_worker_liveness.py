@@ -27,7 +27,7 @@ class _Clock:
 
 
 class _Answers(asyncio.Queue[Any]):
-    """The replies to a query, whose time is over as soon as the only process that replies has replied."""
+    """The replies to a query, which times out as soon as the only process that replies has replied."""
 
     def __init__(self, query: LivenessQuery[int]) -> None:
         super().__init__()

@@ -44,23 +44,23 @@ def test_why_slow_command_shows_slow_statement_from_running_server_and_from_log(
         logged(log, lambda line: line.get("id") == "late")
         # The jobs run after the response.
         deadline = time.monotonic() + 60
-        while "PostCreated 0:" not in (told := why_slow(store, "late")).output:
-            assert told.exit_code == 0, told.output
-            assert time.monotonic() < deadline, told.output
+        while "PostCreated 0:" not in (shown := why_slow(store, "late")).output:
+            assert shown.exit_code == 0, shown.output
+            assert time.monotonic() < deadline, shown.output
             time.sleep(0.02)
-        assert told.output.startswith("POST /api/v1/statuses 200")
-        assert TRACE in told.output
+        assert shown.output.startswith("POST /api/v1/statuses 200")
+        assert TRACE in shown.output
         stage, commit = (
-            next(line for line in told.output.splitlines() if line.strip().startswith(name))
+            next(line for line in shown.output.splitlines() if line.strip().startswith(name))
             for name in ("handle", "sqlite commit")
         )
         # A busy machine may have delayed the request before and after its commit.
-        whole, waited = milliseconds(told.output.splitlines()[0].partition("  ")[2]), milliseconds(commit)
+        whole, waited = milliseconds(shown.output.splitlines()[0].partition("  ")[2]), milliseconds(commit)
         assert abs(commit.count("█") - waited / whole * 44) <= 1.5
         assert waited > 100
         assert stage.count("█") >= commit.count("█")
-        assert "Its longest wait: sqlite commit," in told.output
-        assert "Jobs that followed" in told.output
+        assert "Its longest wait: sqlite commit," in shown.output
+        assert "Jobs that followed" in shown.output
 
         listed = why_slow(store).output.splitlines()
         assert listed[0].split() == ["ms", "when", "longest", "in", "id", "request"]
@@ -109,10 +109,10 @@ def test_why_slow_command_escapes_control_characters_from_log(tmp_path: Path) ->
         "text\n{\n" + json.dumps({"kind": "request"}) + "\n" + json.dumps(good) + "\n" + '{"kind":"request",'
     )
     for arguments in ((), ("a",)):
-        told = why_slow(tmp_path / "none.db", *arguments, "--log", str(log))
-        assert told.exit_code == 0, told.output
-        assert not set("\x1b\r\u202e").intersection(told.output)
-        assert "/\\x1b[2J\\nx" in told.output
+        shown = why_slow(tmp_path / "none.db", *arguments, "--log", str(log))
+        assert shown.exit_code == 0, shown.output
+        assert not set("\x1b\r\u202e").intersection(shown.output)
+        assert "/\\x1b[2J\\nx" in shown.output
 
 
 def request(ms: float, spans: list[TimedSpan]) -> LoggedRequest:
@@ -151,9 +151,9 @@ def test_why_slow_command_counts_overlapping_waits_once(statements: list[TimedSp
 
 
 def test_why_slow_command_for_request_without_spans_draws_its_stages() -> None:
-    told = LoggedRequest(
+    shown = LoggedRequest(
         time="t", ms=10.0, id="r", method="GET", route="/x", status=200, stages={"wait": 2.0, "handle": 8.0}
     )
-    first, second = (line.plain for line in picture(told))
+    first, second = (line.plain for line in picture(shown))
     assert first.index("█") < first.rindex("█") < second.index("█")
-    assert findings(told) == ["No store was asked.", "Longest: handle, 8.0 ms."]
+    assert findings(shown) == ["No store was asked.", "Longest: handle, 8.0 ms."]

@@ -176,7 +176,7 @@ async def test_scheduled_post_rescheduled_or_cancelled_is_not_published_at_old_t
 async def test_scheduled_post_creation_validates_time_content_and_limit() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
-        # By the clock of the network, which stands still while no ids are made.
+        # By the clock of the network, which only moves when ids are made.
         ids = shoal.network.writes.new_id
         for minutes in (-10, 0, 4.9, 12 * 366 * 24 * 60):
             at = ids.now() + int(minutes * MINUTE)

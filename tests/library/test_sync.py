@@ -81,7 +81,7 @@ def test_sync_library_failed_open_leaves_no_threads() -> None:
 
 
 def test_sync_library_calls_from_many_threads_are_all_applied(tmp_path: Path) -> None:
-    # On a busy machine, the deliveries of so many posts may be late.
+    # On a busy machine, deliveries may be late, and posts would be refused.
     with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}", most_behind_seconds=0) as network:
         ann = network.register("ann")
         post = ann.create("Like this")

@@ -84,7 +84,7 @@ def tried(office: PostOffice, times: int) -> Callable[[], Awaitable[bool]]:
 
 
 async def no_mail_under_way(shoal: Shoal) -> None:
-    """Wait until no mail is being sent that was written earlier. The mail server refuses mails for the time being."""
+    """Wait until no earlier mail is being sent, while the mail server refuses mails."""
     sender = shoal.network.effects.mail_sender
     assert sender is not None
 

@@ -107,7 +107,7 @@ async def test_metrics_endpoint_error_returns_500_without_details(caplog: pytest
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.Timeout]:
-    """The time limits of all connections in their order. They end when the test says so, and not during a pause of the machine."""
+    """The time limits of all connections in order. Only the test ends them, so a pause of the machine does not."""
     found, timeout = list[asyncio.Timeout](), asyncio.timeout
 
     def noted(seconds: float | None) -> asyncio.Timeout:

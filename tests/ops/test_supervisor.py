@@ -130,12 +130,12 @@ def test_supervisor_kills_and_restarts_child_suspended_by_sigstop(tmp_path: Path
 def test_supervisor_suspended_together_with_its_children_keeps_them(tmp_path: Path) -> None:
     with supervised(tmp_path) as supervisor:
         children = begun(tmp_path)
-        everybody = [*children, supervisor.pid]
-        for process in everybody:
+        processes = [*children, supervisor.pid]
+        for process in processes:
             os.kill(process, signal.SIGSTOP)
-        until(lambda: all(map(is_stopped, everybody)))
+        until(lambda: all(map(is_stopped, processes)))
         # The supervisor continues first, an hour later on its clock, and checks its children before they send a heartbeat.
-        for process in reversed(everybody):
+        for process in reversed(processes):
             os.kill(process, signal.SIGCONT)
             time.sleep(0.3)
         os.kill(min(children), signal.SIGUSR1)

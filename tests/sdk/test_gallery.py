@@ -44,7 +44,7 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gallery]:
     with a_shoal(folder) as served:
         target = folder / "built"
         vite = GALLERY / "node_modules/vite/bin/vite.js"
-        # Another test run may be building, into a directory of its own.
+        # Vite refuses concurrent builds, although another test run has its build in a different directory.
         options = ("--outDir", target, "--emptyOutDir", "--bypass-lock")
         node(vite, "build", *options, cwd=GALLERY, VITE_SHOAL_URL=served.url)
         photographer = served.join("mira")

@@ -108,7 +108,7 @@ def test_opentelemetry_trace_contains_request_stages_statements_and_jobs(tmp_pat
             alone = request(log, "alone")
             receiver.of_trace(alone["trace"], 1)
             assert server.stop() == 0
-        # Spans of one request may come in several exports. The server has sent the last one when it stops.
+        # The spans of a request may come in several exports. The server has sent the last one when it stops.
         found, begun = receiver.of_trace(TRACE, 12), receiver.of_trace(alone["trace"], 1)
     line = request(log, "posted")
     (root,) = [span for span in found if span.kind == Span.SPAN_KIND_SERVER]

@@ -143,7 +143,7 @@ _BURST_SECONDS = 0.5
 _OVERLOAD_SECONDS = 10.0
 """Seconds after the last refusal for which the process counts as overloaded."""
 _LONGEST_TURN_SECONDS = 0.1
-"""More time between two measurements without as much work of the thread is a pause of the process, not a wait."""
+"""Of a longer time between two clock readings, only the processor time of the thread counts: the process may have been stopped."""
 
 
 class _Waiting(NamedTuple):

@@ -300,6 +300,7 @@ def push_key(settings: Settings) -> Diagnosis:
 
 
 _SOON_DAYS, _DAY = 14, 86_400
+_UPLOAD_SECONDS = SECONDS / 2
 _SKEW_SECONDS = 5.0
 _STREAM = "/api/v1/streaming"
 _INSTANCE = "/api/v2/instance"
@@ -512,7 +513,7 @@ async def _uploads(destination: Destination, settings: Settings) -> Iterable[Dia
     most = settings.max_video_bytes + settings.max_upload_bytes
     headers = {"Content-Length": str(most), "Content-Type": "multipart/form-data; boundary=x"}
     try:
-        async with asyncio.timeout(SECONDS / 2):
+        async with asyncio.timeout(_UPLOAD_SECONDS):
             response = await ask(destination, "/api/v2/media", headers, method="POST", read_body=False)
     except TimeoutError:
         # The proxy waits for the body, so it accepts a body of this size.

@@ -81,7 +81,7 @@ def test_response_cache_test_detects_missing_version_token_checks(
 
 
 async def counting(front: FrontEnd, path: str, token: str = "", **headers: str) -> tuple[httpx.Response, list[str]]:
-    """Send a request; return the response and the engine calls, without those of background tasks meanwhile."""
+    """Send a request. Return the response and its engine calls, which exclude calls of background tasks."""
     with counted() as asked:
         return await front.request(path, token, **headers), asked
 

@@ -175,11 +175,11 @@ async def test_external_id_reservation_of_running_request_is_not_taken_over(tmp_
     async with processes(Backend("memory", tmp_path)) as (graph, (dead, other, *_)):
         with pytest.raises(asyncio.CancelledError):
             await external_ids.upsert(stopping(dead, 1), WHO, PROFILE)
-        # The clock stands still, because a reservation counts as abandoned after ten seconds.
+        # A frozen clock, because a reservation counts as abandoned after ten seconds.
         now = now_ms()
-        meanwhile = replace(other, new_id=IdMaker(lambda: now, first=512))
+        frozen = replace(other, new_id=IdMaker(lambda: now, first=512))
         with pytest.raises(Unavailable, match="another request is creating or linking this member"):
-            await external_ids.upsert(meanwhile, WHO, PROFILE)
+            await external_ids.upsert(frozen, WHO, PROFILE)
         assert await members_on(graph) == []
 
 

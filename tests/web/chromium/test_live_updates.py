@@ -93,7 +93,7 @@ def test_buttons_of_a_post_pressed_before_a_response_are_all_sent(at: LiveServer
         with page.expect_response(lambda one: "do=like" in (one.request.post_data or "")):
             held.pop().continue_()
         assert state(page) == ["true", "true", "true"]
-        # What waits is sent although the request before it failed.
+        # Waiting presses are sent even if the request before them fails.
         pressed_while_held(page, "Share", "Save")
         with page.expect_response("**/act"):
             held.pop().abort()

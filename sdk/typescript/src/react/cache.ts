@@ -39,26 +39,27 @@ export function replaced<T>(data: T, isMatch: (value: object) => boolean, change
 
 const isStatus = (id: string) => (value: object) => "visibility" in value && "content" in value && (value as Status).id === id;
 
-/** Call a function when no query with this key is being read. */
-function afterReads(client: QueryClient, queryKey: QueryKey, call: () => void): void {
-  const isRead = () => client.isFetching({ queryKey }) > 0;
-  if (!isRead()) return call();
+const isFetching = (client: QueryClient, queryKey: QueryKey) => client.isFetching({ queryKey }) > 0;
+
+function afterFetches(client: QueryClient, queryKey: QueryKey, call: () => void): void {
   const stop = client.getQueryCache().subscribe(() => {
-    if (isRead()) return;
+    if (isFetching(client, queryKey)) return;
     stop();
     call();
   });
 }
 
-/** Change cached data now, and again after the reads that are in progress, because their responses may be older than the change. */
-export function change(client: QueryClient, queryKey: QueryKey, apply: () => void): void {
-  apply();
-  if (client.isFetching({ queryKey }) > 0) afterReads(client, queryKey, apply);
+/** Change cached data now, and again after running fetches, because their responses may be older than the change. */
+export function applyChange(client: QueryClient, queryKey: QueryKey, change: () => void): void {
+  change();
+  if (isFetching(client, queryKey)) afterFetches(client, queryKey, change);
 }
 
-/** Read a query again, after the read that is in progress. */
-export function readAgain(client: QueryClient, queryKey: QueryKey): void {
-  afterReads(client, queryKey, () => void client.invalidateQueries({ queryKey, exact: true }));
+/** Fetch a query again, after a running fetch. */
+export function refetch(client: QueryClient, queryKey: QueryKey): void {
+  const invalidate = () => void client.invalidateQueries({ queryKey, exact: true });
+  if (isFetching(client, queryKey)) afterFetches(client, queryKey, invalidate);
+  else invalidate();
 }
 
 /** Change a post in all cached feeds, threads and notifications. If `change` returns undefined, remove the post from its lists. */

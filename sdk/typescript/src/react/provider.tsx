@@ -4,7 +4,7 @@ import type { Shoal } from "../client.js";
 import { isTemporary, ShoalError } from "../errors.js";
 import { stream, type StreamEvent, type StreamName } from "../stream.js";
 import type { Status } from "../schema.js";
-import { change, keys, patchPost, updated } from "./cache.js";
+import { applyChange, keys, patchPost, updated } from "./cache.js";
 
 interface Listener {
   onEvent: (event: StreamEvent) => void;
@@ -65,7 +65,7 @@ class LiveStreams {
   }
 
   #patch(id: string, patch: (post: Status) => Status | undefined): void {
-    change(this.cache, keys.all, () => patchPost(this.cache, id, patch));
+    applyChange(this.cache, keys.all, () => patchPost(this.cache, id, patch));
   }
 
   /** An error of one component does not end the stream of the others. */
@@ -130,8 +130,8 @@ export function useShoal(): Shoal {
 
 /**
  * Call a function for each event of a stream; with null, for none. Edited and deleted posts change in all hooks by themselves.
- * `onStart` is called when the stream has started: reload data that was read earlier, because it may lack changes. A component that
- * uses a stream which others have started gets no call.
+ * `onStart` is called when the stream has started: reload data that was read earlier, because it may lack changes. It is not called
+ * if another component has started the stream before.
  */
 export function useStream(name: StreamName | null, onEvent: (event: StreamEvent) => void, onStart?: () => void): void {
   const { live } = useValue();

@@ -11,7 +11,7 @@ import type { Data, PathOf } from "../client.js";
 import { page, type Cursor, type Page } from "../pages.js";
 import type { Account, CredentialAccount, Notification, Relationship, Status, StatusContext } from "../schema.js";
 import type { StreamEvent, StreamName } from "../stream.js";
-import { change, findAccount, findPost, keys, readAgain } from "./cache.js";
+import { applyChange, findAccount, findPost, keys, refetch } from "./cache.js";
 import { useShoal, useStream } from "./provider.js";
 
 /** The paths whose response is a list of posts. */
@@ -135,7 +135,7 @@ export function useFeed(feed: Feed, options: FeedOptions = {}): FeedResult {
       setWaiting({ of: key, posts: [], outdated: true });
     }
   };
-  useStream(live && enabled ? (feed.stream ?? null) : null, onEvent, () => readAgain(cache, queryKey));
+  useStream(live && enabled ? (feed.stream ?? null) : null, onEvent, () => refetch(cache, queryKey));
 
   const showNew = useCallback(() => {
     if (waiting.of !== key) return;
@@ -204,9 +204,9 @@ export function useNotifications(options: { types?: Notification["type"][]; live
   const onEvent = (event: StreamEvent): void => {
     if (event.event !== "notification" || (types && !types.includes(event.data.type))) return;
     const add = (data: Pages<Notification> | undefined) => prepended(data, [event.data]);
-    change(cache, queryKey, () => cache.setQueryData<Pages<Notification>>(queryKey, add));
+    applyChange(cache, queryKey, () => cache.setQueryData<Pages<Notification>>(queryKey, add));
   };
-  useStream(live ? "user" : null, onEvent, () => readAgain(cache, queryKey));
+  useStream(live ? "user" : null, onEvent, () => refetch(cache, queryKey));
   return { ...query, notifications: unique(query.data?.pages.flatMap((found) => found.data) ?? []) };
 }
 

@@ -130,18 +130,20 @@ class ShardedGraph:
             parts: dict[int, list[T]] = {}
             for thing in things:
                 parts.setdefault(self._at(shard(thing)), []).append(thing)
-            stale = [at for at in parts if self.watch is not None and not self.watch.fresh(at)]
-            if not stale or self.watch is None:
+            if not await self._renewed(parts):
                 return [(self._stores[at], part) for at, part in parts.items()]
-            await side_by_side(self.watch.renew(at) for at in stale)
 
-    async def _all_stores(self) -> Sequence[Store]:
-        while self.watch is not None:
-            stale = [at for at in range(len(self._stores)) if not self.watch.fresh(at)]
-            if not stale:
-                break
-            await side_by_side(self.watch.renew(at) for at in stale)
-        return self._stores
+    async def _renewed(self, stores: Iterable[int]) -> bool:
+        """Return whether one of these stores had to confirm the shard map again, which may have changed it."""
+        watch = self.watch
+        if watch is None or not (stale := [at for at in stores if not watch.fresh(at)]):
+            return False
+        await side_by_side(watch.renew(at) for at in stale)
+        return True
+
+    async def _confirm_map(self) -> None:
+        while await self._renewed(range(len(self._stores))):
+            pass
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
         parts = await self._split(ids, shard_of)
@@ -404,13 +406,14 @@ class ShardedGraph:
         """Merge scans of all stores until `limit` rows are found. Rows of data sources that a store no longer owns are dropped."""
         merged: list[R] = []
         while len(merged) < limit:
-            stores, version = await self._all_stores(), self._version
+            await self._confirm_map()
+            stores, version = self._stores, self._version
             # Rows that sort after `min(ends)` are dropped, and read again by the next pass of the loop. Small pages limit their
             # number.
             each = max(limit // len(stores), min(limit, _LEAST_PAGE))
             pages = await side_by_side(scan(store, after, each) for store in stores)
-            # A process that was suspended learns only now that rows have moved.
-            await self._all_stores()
+            # If the process was suspended during the reads, rows may have moved without its knowledge.
+            await self._confirm_map()
             if version != self._version:
                 continue
             ends: list[Any] = [order(page[-1]) for page in pages if len(page) == each]

@@ -30,7 +30,7 @@ export default function act(form) {
     }
   }
 
-  // The link to the comment form is within the form too, and its requests are not those of the buttons.
+  // Ignore requests of the reply link, which is in the form too.
   const listen = (name, handle) => form.addEventListener(`htmx:${name}`, (event) => event.detail.elt === form && handle(event.detail));
 
   form.addEventListener(
